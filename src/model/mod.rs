@@ -1,0 +1,15 @@
+//! The words that all rooms share: plain data, no IO, no decisions.
+//!
+//! It is not the place for behaviour of one room; whatever only the engine or only a sink needs lives there.
+
+mod change;
+mod key;
+mod record;
+mod resource_version;
+mod verdict;
+
+pub use change::{Change, Metadata, Object, Origin, What};
+pub use key::{Key, Uid};
+pub use record::{Doubt, FeedRecord, KeyRecord, Owed, OwedState, Save, Told};
+pub use resource_version::{ParseResourceVersionError, ResourceVersion};
+pub use verdict::Verdict;
