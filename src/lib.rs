@@ -5,4 +5,5 @@
 //!
 //! This library exists for the `crier` binary and its tests; it is not a stable public interface.
 
+pub mod engine;
 pub mod model;

@@ -89,6 +89,8 @@ pub struct FeedRecord {
 pub struct Save {
     /// The feed's record.
     pub feed: FeedRecord,
+    /// Routes (by their number in the engine) whose first comparison this transaction completes.
+    pub synced: Vec<usize>,
     /// Per route (by its number in the engine) and key the record as it is now; an empty one is removed.
     pub records: Vec<(usize, Key, KeyRecord)>,
 }

@@ -1,0 +1,260 @@
+//! When a debt is told: debounce, one delivery in flight per key, the sink's verdicts. Not how an event looks.
+
+use std::time::Duration;
+
+use super::view::{Debt, Entry, InFlight};
+use super::{Action, DeliveryId, Engine, Now, Publication, Route};
+use crate::model::{Key, Origin, OwedState, Told, Verdict, What};
+
+const BASE: Duration = Duration::from_millis(500);
+const CAP: Duration = Duration::from_secs(60);
+/// A refused state is kept and tried again this seldom, until a newer one takes its place.
+const REFUSED: Duration = Duration::from_secs(300);
+const ENDPOINT_BASE: Duration = Duration::from_secs(1);
+const ENDPOINT_CAP: Duration = Duration::from_secs(30);
+
+impl Route {
+    /// When the next key may go; `None` while the lanes are full, or the endpoint asked not to be called again.
+    pub(super) fn next_release(&self) -> Option<Now> {
+        if self.gone.is_some() || self.in_flight >= self.capacity() {
+            return None;
+        }
+        self.queue.first().map(|(at, _, _)| (*at).max(self.blocked_until))
+    }
+
+    /// After the sink was unavailable one delivery at a time finds out whether it is back.
+    fn capacity(&self) -> usize {
+        if self.breaker.is_failing() { 1 } else { self.settings.max_in_flight.max(1) }
+    }
+
+    fn release_at(&self, entry: &Entry) -> Option<Now> {
+        let debt = entry.head()?;
+        let told_deleting = entry.told.as_ref().is_some_and(|told| told.uid == debt.owed.uid && told.deleting);
+        let deleting = debt.object.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some());
+        let at_once = debt.owed.state != OwedState::Present || (deleting && !told_deleting);
+        let due = if at_once {
+            debt.last
+        } else {
+            (debt.last + self.settings.quiet).min(debt.first + self.settings.max_wait)
+        };
+        Some(due.max(entry.not_before))
+    }
+}
+
+impl Engine {
+    /// Puts a key that owes something into its place in the queue; a key in flight waits for its verdict.
+    pub(super) fn enqueue(&mut self, route: usize, key: &Key) {
+        let number = self.next_number();
+        let state = &mut self.routes[route];
+        let Some(mut entry) = state.entries.remove(key) else { return };
+        let previous = entry.place.take();
+        if let Some((at, number)) = previous {
+            state.queue.remove(&(at, number, key.clone()));
+        }
+        if entry.in_flight.is_none()
+            && let Some(at) = state.release_at(&entry)
+        {
+            // A key keeps its turn among those that are due at the same time.
+            let number = previous.map_or(number, |(_, earlier)| earlier);
+            entry.place = Some((at, number));
+            state.queue.insert((at, number, key.clone()));
+        }
+        state.entries.insert(key.clone(), entry);
+    }
+
+    pub(super) fn poll_lanes(&mut self, now: Now) {
+        if self.draining {
+            return;
+        }
+        for route in 0..self.routes.len() {
+            let mut waiting = Vec::new();
+            while self.routes[route].next_release().is_some_and(|at| at <= now) {
+                let Some((_, _, key)) = self.routes[route].queue.pop_first() else { break };
+                if let Some(entry) = self.routes[route].entries.get_mut(&key) {
+                    entry.place = None;
+                }
+                if !self.release(route, &key) {
+                    waiting.push(key);
+                }
+            }
+            // What waits for the store or a fetch is looked at again when that answers, not in a loop.
+            self.waiting.extend(waiting.into_iter().map(|key| (route, key)));
+        }
+    }
+
+    /// Sends the head of a key; `false` when it has to wait for the store or for its bytes.
+    fn release(&mut self, route: usize, key: &Key) -> bool {
+        let Some(entry) = self.routes[route].entries.get(key) else { return true };
+        let Some(debt) = entry.head() else { return true };
+        if debt.owed.state == OwedState::Present {
+            if debt.object.is_none() {
+                if self.fetching.insert(key.clone()) {
+                    self.actions.push_back(Action::Fetch { key: key.clone() });
+                }
+                return false;
+            }
+            if self.settle_without_event(route, key) {
+                self.enqueue(route, key);
+                return true;
+            }
+        }
+        let number = self.routes[route].entries[key].head().map_or(0, |debt| debt.number);
+        if !self.save.is_stored(number) {
+            self.save.want();
+            return false;
+        }
+        self.publish(route, key);
+        true
+    }
+
+    /// No change, no event: the chosen part is as told, and the sink is known to have it.
+    fn settle_without_event(&mut self, route: usize, key: &Key) -> bool {
+        let state = &mut self.routes[route];
+        let Some(entry) = state.entries.get_mut(key) else { return false };
+        if entry.predecessor.is_some() {
+            return false;
+        }
+        let (Some(debt), Some(told)) = (&entry.owed, &entry.told) else { return false };
+        let unchanged = told.uid == debt.owed.uid && debt.fingerprint == Some(told.fingerprint);
+        if !unchanged || entry.is_doubtful(&told.uid) {
+            return false;
+        }
+        let resource_version = debt.owed.resource_version;
+        if let Some(told) = &mut entry.told {
+            told.resource_version = resource_version;
+        }
+        entry.owed = None;
+        state.counters.suppressed += 1;
+        self.save.touch(route, key);
+        true
+    }
+
+    fn publish(&mut self, route: usize, key: &Key) {
+        let delivery = DeliveryId(self.next_number());
+        let state = &mut self.routes[route];
+        let Some(entry) = state.entries.get_mut(key) else { return };
+        let Some(debt) = entry.head().cloned() else { return };
+        let deleting = debt.object.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some());
+        let what = what_happened(entry, &debt, deleting);
+        entry.in_flight = Some(InFlight {
+            delivery,
+            uid: debt.owed.uid.clone(),
+            resource_version: debt.owed.resource_version,
+            state: debt.owed.state,
+            fingerprint: debt.fingerprint.unwrap_or_default(),
+            deleting,
+        });
+        if debt.owed.state == OwedState::Present {
+            entry.add_doubt(debt.owed.uid.clone(), debt.owed.resource_version);
+        }
+        state.in_flight += 1;
+        self.deliveries.insert(delivery, (route, key.clone()));
+        self.actions.push_back(Action::Publish(Publication {
+            delivery,
+            route,
+            what,
+            key: key.clone(),
+            uid: debt.owed.uid,
+            resource_version: debt.owed.resource_version,
+            object: debt.object,
+            inferred: debt.owed.state == OwedState::Gone { inferred: true },
+            origin: debt.owed.origin,
+            coalesced: debt.owed.coalesced,
+        }));
+    }
+
+    /// The sink has answered. A verdict settles only the debt that was sent, not one that has merged behind it.
+    pub fn handle_delivered(&mut self, now: Now, delivery: DeliveryId, verdict: Verdict) {
+        let Some((route, key)) = self.deliveries.remove(&delivery) else { return };
+        let state = &mut self.routes[route];
+        state.in_flight -= 1;
+        let Some(entry) = state.entries.get_mut(&key) else { return };
+        let Some(sent) = entry.in_flight.take_if(|sent| sent.delivery == delivery) else { return };
+        match verdict {
+            Verdict::Delivered => {
+                state.counters.delivered += 1;
+                state.breaker.succeed();
+                state.last_error = None;
+                entry.backoff.succeed();
+                entry.not_before = now;
+                let number = self.save.touch(route, &key);
+                entry.settle(&sent, number);
+            }
+            Verdict::Retry { reason, after } => {
+                state.counters.retried += 1;
+                state.last_error = Some(reason);
+                entry.not_before = now + entry.backoff.fail(&mut self.jitter, BASE, CAP, after);
+            }
+            Verdict::Reject { reason } => {
+                state.counters.rejected += 1;
+                state.last_error = Some(reason);
+                let refused = entry.head().is_some_and(|debt| debt.is(&sent));
+                entry.not_before = if refused { now + REFUSED } else { now };
+            }
+            Verdict::Unavailable { reason, after } => {
+                state.counters.unavailable += 1;
+                state.last_error = Some(reason);
+                let wait = state.breaker.fail(&mut self.jitter, ENDPOINT_BASE, ENDPOINT_CAP, after);
+                state.blocked_until = state.blocked_until.max(now + wait);
+            }
+            Verdict::Gone { reason } => {
+                state.last_error = Some(reason.clone());
+                state.gone = Some(reason);
+            }
+        }
+        self.enqueue(route, &key);
+    }
+
+    /// Nothing was found or heard: the key waits for the deletion that is on its way, and asks again later.
+    pub(super) fn hold_back(&mut self, route: usize, key: &Key, now: Now) {
+        let state = &mut self.routes[route];
+        let Some(entry) = state.entries.get_mut(key) else { return };
+        if entry.head().is_some_and(|debt| debt.object.is_none() && debt.owed.state == OwedState::Present) {
+            entry.not_before = now + entry.backoff.fail(&mut self.jitter, BASE, CAP, None);
+            self.enqueue(route, key);
+        }
+    }
+}
+
+impl Debt {
+    pub(super) fn is(&self, sent: &InFlight) -> bool {
+        self.owed.uid == sent.uid
+            && self.owed.resource_version == sent.resource_version
+            && std::mem::discriminant(&self.owed.state) == std::mem::discriminant(&sent.state)
+    }
+}
+
+impl Entry {
+    fn settle(&mut self, sent: &InFlight, number: u64) {
+        self.clear_doubt(&sent.uid);
+        if sent.state == OwedState::Present {
+            self.told = Some(Told {
+                uid: sent.uid.clone(),
+                resource_version: sent.resource_version,
+                fingerprint: sent.fingerprint,
+                deleting: sent.deleting,
+            });
+        } else {
+            self.told.take_if(|told| told.uid == sent.uid);
+            let preceded = self.predecessor.take_if(|debt| debt.owed.uid == sent.uid).is_some();
+            // What stood behind a debt is attempted only when the store knows that the debt is settled: a restart
+            // takes the head of a key alone for doubtful.
+            if let Some(next) = self.owed.as_mut().filter(|_| preceded) {
+                next.number = number;
+            }
+        }
+        self.owed.take_if(|debt| debt.is(sent));
+    }
+}
+
+/// Decided at publication, from what was told; a doubtful incarnation is told with the id that it had.
+fn what_happened(entry: &Entry, debt: &Debt, deleting: bool) -> What {
+    let told = entry.told.as_ref().filter(|told| told.uid == debt.owed.uid);
+    match (debt.owed.state, told) {
+        (OwedState::Gone { .. }, _) => What::Deleted,
+        (OwedState::Present, Some(told)) if deleting && !told.deleting => What::Deleting,
+        (OwedState::Present, Some(_)) => What::Updated,
+        (OwedState::Present, None) if debt.owed.origin == Origin::Snapshot => What::Observed,
+        (OwedState::Present, None) => What::Created,
+    }
+}
