@@ -16,6 +16,8 @@ mod save;
 mod view;
 
 #[cfg(test)]
+mod promises;
+#[cfg(test)]
 mod properties;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -83,7 +83,7 @@ impl Engine {
             return;
         }
         let since = *state.since.get_or_insert(now);
-        if !state.wanted && now < since + LINGER && state.dirty.len() < RECORDS {
+        if !state.wanted && !self.draining && now < since + LINGER && state.dirty.len() < RECORDS {
             return;
         }
         let dirty = std::mem::take(&mut state.dirty);
