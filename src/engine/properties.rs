@@ -378,8 +378,13 @@ impl World {
     }
 }
 
+/// How many schedules each property tries; `make sim` tries more.
+fn cases() -> u32 {
+    std::env::var("CRIER_PROPERTY_CASES").ok().map_or(3_000, |cases| cases.parse().expect("a number of cases"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_and_no_key_steps_back_whatever_the_schedule(

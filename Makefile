@@ -1,0 +1,37 @@
+# The project's commands. `make` lists them.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CRIER_CACHE ?= $(HOME)/.cache/crier
+CARGO_DENY_VERSION := 0.20.2
+CARGO_DENY := $(CRIER_CACHE)/tools/bin/cargo-deny
+
+.PHONY: help prerequisites servers test check advisories sim
+
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+
+prerequisites:
+	@tests/servers/prerequisites.sh cargo cmake g++ pkg-config openssl-headers
+
+servers: ## Build the real servers for the tests into a cache outside the checkout
+	@tests/servers/build.sh
+
+test: prerequisites ## Run all tests
+	cargo test --workspace --locked
+
+sim: ## Search for schedules that break a promise, with twenty times the cases of `make test`
+	CRIER_PROPERTY_CASES=60000 cargo test --locked --lib engine::properties
+
+check: prerequisites $(CARGO_DENY) ## Format, lints, documentation, licences and sources of all dependencies
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
+	$(CARGO_DENY) --locked check bans licenses sources
+
+advisories: $(CARGO_DENY) ## Check the dependencies against the advisory database (needs the network)
+	$(CARGO_DENY) --locked check advisories
+
+$(CARGO_DENY):
+	CARGO_TARGET_DIR="$(CRIER_CACHE)/tools/target" cargo install cargo-deny --quiet --locked --version $(CARGO_DENY_VERSION) --root "$(CRIER_CACHE)/tools"
