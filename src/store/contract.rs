@@ -1,0 +1,180 @@
+//! What every store promises, held against both; and what the one on disk promises beyond: to survive and to notice.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::encoding::tests::key_record;
+use super::*;
+use crate::model::ResourceVersion;
+
+fn options() -> OpenOptions {
+    OpenOptions { must_exist: false, now: 1_700_000_000, fingerprint_key: *b"0123456789abcdef" }
+}
+
+fn open(directory: &Path) -> Result<DiskStore, StoreError> {
+    DiskStore::open(directory, &options())
+}
+
+fn routes() -> Vec<String> {
+    vec!["apps/myapps/events".into(), "apps/myapps/bus".into()]
+}
+
+fn save() -> impl Strategy<Value = Save> {
+    let version = proptest::option::of((1..1_000_u128).prop_map(|n| ResourceVersion::new(n).unwrap()));
+    let record = prop_oneof![2 => key_record(), 1 => Just(KeyRecord::default())];
+    let key = (0..4_usize).prop_map(|n| Key::new(["team-a", "team-a", "team-b", ""][n], ["x", "y", "x", "z"][n]));
+    let records = proptest::collection::btree_map((0..2_usize, key), record, 0..6);
+    (version.clone(), version, proptest::collection::vec(0..2_usize, 0..2), records).prop_map(
+        |(position, newest, synced, records)| Save {
+            feed: FeedRecord { position, newest },
+            synced,
+            records: records.into_iter().map(|((route, key), record)| (route, key, record)).collect(),
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_was_committed_is_there_after_every_reopening(
+        saves in proptest::collection::vec((0..2_usize, save()), 1..6),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let feeds = ["a", "ab"];
+        let mut expected = MemoryStore::new(1, [0; 16]);
+        for (feed, save) in saves {
+            let mut store = open(directory.path()).unwrap();
+            store.commit(feeds[feed], &routes(), &save).unwrap();
+            expected.commit(feeds[feed], &routes(), &save).unwrap();
+            for feed in feeds {
+                prop_assert_eq!(store.load(feed).unwrap(), expected.load(feed).unwrap());
+            }
+        }
+        let store = open(directory.path()).unwrap();
+        for feed in feeds {
+            prop_assert_eq!(store.load(feed).unwrap(), expected.load(feed).unwrap());
+        }
+    }
+}
+
+fn both(directory: &Path) -> Vec<Box<dyn Store>> {
+    vec![Box::new(MemoryStore::new(1, [0; 16])), Box::new(open(directory).unwrap())]
+}
+
+#[test]
+fn a_feed_that_was_never_saved_is_empty() {
+    let directory = tempfile::tempdir().unwrap();
+    for store in both(directory.path()) {
+        assert_eq!(store.load("myapps").unwrap(), FeedState::default());
+    }
+}
+
+#[test]
+fn the_state_of_another_cluster_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for mut store in both(directory.path()) {
+        store.bind_cluster("one").unwrap();
+        store.bind_cluster("one").unwrap();
+        let refused = store.bind_cluster("two").unwrap_err();
+        assert!(matches!(refused, StoreError::OtherCluster { .. }), "{refused}");
+        assert!(refused.hint().is_some());
+    }
+    let refused = open(directory.path()).unwrap().bind_cluster("two").unwrap_err();
+    assert!(matches!(refused, StoreError::OtherCluster { .. }), "after a restart too");
+}
+
+#[test]
+fn the_identity_is_that_of_the_creation_and_its_key_is_not_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let created = open(directory.path()).unwrap().identity().clone();
+    let later = OpenOptions { now: 1_800_000_000, fingerprint_key: [7; 16], ..options() };
+    let store = DiskStore::open(directory.path(), &later).unwrap();
+    assert_eq!(*store.identity(), created);
+    assert_eq!(created.epoch, 1_700_000_000);
+    assert!(!format!("{created:?}").contains("fingerprint"));
+}
+
+#[test]
+fn a_second_process_is_told_that_the_state_is_in_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let _first = open(directory.path()).unwrap();
+    assert!(matches!(open(directory.path()).err(), Some(StoreError::Locked(_))));
+}
+
+#[test]
+fn a_state_that_must_exist_is_not_created() {
+    let directory = tempfile::tempdir().unwrap();
+    let strict = OpenOptions { must_exist: true, ..options() };
+    assert!(matches!(DiskStore::open(directory.path(), &strict).err(), Some(StoreError::Missing(_))));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    drop(open(directory.path()).unwrap());
+    assert!(DiskStore::open(directory.path(), &strict).is_ok());
+}
+
+#[test]
+fn the_file_is_for_its_owner_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path()).unwrap());
+    let mode = fs::metadata(directory.path().join("state.redb")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_creation_that_was_cut_short_is_begun_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("state.redb.new"), b"half").unwrap();
+    assert!(open(directory.path()).is_ok());
+}
+
+fn filled(directory: &Path) -> FeedState {
+    let mut store = open(directory).unwrap();
+    let told = crate::model::Told {
+        uid: crate::model::Uid::new("01234567-89ab-cdef-0123-456789abcdef"),
+        resource_version: ResourceVersion::new(7).unwrap(),
+        fingerprint: 1,
+        deleting: false,
+    };
+    let record = KeyRecord { told: Some(told), ..KeyRecord::default() };
+    let records = (0..500).map(|n| (0, Key::new("team-a", &format!("app-{n}")), record.clone())).collect();
+    let save = Save { records, ..Save::default() };
+    store.commit("myapps", &routes(), &save).unwrap();
+    store.load("myapps").unwrap()
+}
+
+#[test]
+fn a_truncated_or_overwritten_file_is_corrupt_and_stays_where_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    filled(directory.path());
+    let path = directory.path().join("state.redb");
+    let whole = fs::read(&path).unwrap();
+    for damaged in [&whole[..0], &whole[..100], &whole[..whole.len() / 2], &b"not a database at all"[..]] {
+        fs::write(&path, damaged).unwrap();
+        let refused = open(directory.path()).err();
+        assert!(matches!(refused, Some(StoreError::Corrupt { .. })), "{} bytes: {refused:?}", damaged.len());
+        assert_eq!(fs::read(&path).unwrap().len(), damaged.len(), "nothing is removed or made anew");
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_never_read_as_another_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let expected = filled(directory.path());
+    let path = directory.path().join("state.redb");
+    let whole = fs::read(&path).unwrap();
+    let mut noticed = 0;
+    for step in 0..60 {
+        let mut damaged = whole.clone();
+        let at = (step * 7_919 + 13) % whole.len();
+        damaged[at] ^= 1 << (step % 8);
+        fs::write(&path, &damaged).unwrap();
+        match open(directory.path()).and_then(|store| store.load("myapps")) {
+            Ok(read) => assert_eq!(read, expected, "a flip at {at} changed what is read"),
+            Err(_) => noticed += 1,
+        }
+    }
+    assert!(noticed > 0, "no flip hit anything that is used");
+}

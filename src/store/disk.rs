@@ -1,0 +1,279 @@
+//! The store on disk: one redb file in the state directory. It keeps what it is handed and judges nothing but its own
+//! health.
+//!
+//! Each commit is durable when it returns (two phases, synced). A file is created under another name, synced and
+//! renamed, since a crash during creation would leave one that does not open. Below 512 MiB all checksums are verified on
+//! open: a bit that flipped in a cleanly closed file would otherwise be read as a wrong value.
+
+use std::fs::{self, File, Permissions};
+use std::ops::Bound;
+use std::os::unix::fs::PermissionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::{Builder, Database, Durability, ReadableDatabase, TableDefinition};
+
+use super::encoding::{self, DecodeError};
+use super::{FeedState, Identity, Store, StoreError};
+use crate::model::{Key, Save};
+
+const FILE: &str = "state.redb";
+const FORMAT: u64 = 1;
+const CACHE_BYTES: usize = 16 << 20;
+const CHECK_BELOW_BYTES: u64 = 512 << 20;
+
+// Keys are joined by NUL, which no Kubernetes name and no name in the configuration may contain.
+const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+const FEEDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("feeds");
+const SYNCED: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("synced");
+const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
+
+/// How a state directory is opened.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// Refuse to start where there is no state yet.
+    pub must_exist: bool,
+    /// Seconds since 1970: the epoch of a store that is created now.
+    pub now: u64,
+    /// The fingerprint key of a store that is created now.
+    pub fingerprint_key: [u8; 16],
+}
+
+/// The store in a state directory. The file is locked as long as this lives.
+pub struct DiskStore {
+    path: PathBuf,
+    // `None` only while it is reopened after a failure.
+    database: Option<Database>,
+    identity: Identity,
+}
+
+impl DiskStore {
+    /// Opens the state in this directory, or creates it.
+    ///
+    /// # Errors
+    /// When there is none and one must exist, another process has it, a newer crier wrote it, it is corrupt, or the
+    /// file system refuses. Nothing is changed or removed then.
+    pub fn open(directory: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
+        let path = directory.join(FILE);
+        if !path.try_exists().map_err(|source| io(&path, source))? {
+            if options.must_exist {
+                return Err(StoreError::Missing(path));
+            }
+            create(directory, &path, options)?;
+        }
+        let database = open_database(&path)?;
+        let identity = guarded(&path, || read_identity(&path, &database))?;
+        Ok(Self { path, database: Some(database), identity })
+    }
+
+    fn database(&self) -> Result<&Database, StoreError> {
+        self.database.as_ref().ok_or_else(|| StoreError::Database("it is closed after a failure".to_owned()))
+    }
+
+    fn try_commit(&self, feed: &str, routes: &[String], save: &Save) -> Result<(), StoreError> {
+        let write = || -> Result<(), redb::Error> {
+            let transaction = begin(self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?)?;
+            {
+                transaction.open_table(FEEDS)?.insert(feed, &*encoding::encode_feed_record(&save.feed))?;
+                let mut synced = transaction.open_table(SYNCED)?;
+                for route in &save.synced {
+                    synced.insert(&*join(&[feed, &routes[*route]]), &[][..])?;
+                }
+                let mut records = transaction.open_table(RECORDS)?;
+                for (route, key, record) in &save.records {
+                    let place = join(&[feed, &routes[*route], key.as_str()]);
+                    if record.is_empty() {
+                        records.remove(&*place)?;
+                    } else {
+                        records.insert(&*place, &*encoding::encode_key_record(record))?;
+                    }
+                }
+            }
+            Ok(transaction.commit()?)
+        };
+        guarded(&self.path, || write().map_err(|error| database(&self.path, error)))
+    }
+
+    /// After a failure of the disk the handle is not to be trusted: what is on the disk is read anew.
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        self.database = None;
+        self.database = Some(open_database(&self.path)?);
+        Ok(())
+    }
+}
+
+impl Store for DiskStore {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn bind_cluster(&mut self, uid: &str) -> Result<(), StoreError> {
+        match &self.identity.cluster {
+            Some(bound) if bound == uid => Ok(()),
+            Some(bound) => Err(StoreError::OtherCluster { bound: bound.clone(), cluster: uid.to_owned() }),
+            None => {
+                let handle = self.database()?;
+                let write = || -> Result<(), redb::Error> {
+                    let transaction = begin(handle)?;
+                    transaction.open_table(META)?.insert("cluster", uid.as_bytes())?;
+                    Ok(transaction.commit()?)
+                };
+                guarded(&self.path, || write().map_err(|error| database(&self.path, error)))?;
+                self.identity.cluster = Some(uid.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    fn load(&self, feed: &str) -> Result<FeedState, StoreError> {
+        let handle = self.database()?;
+        guarded(&self.path, || load(&self.path, handle, feed))
+    }
+
+    fn commit(&mut self, feed: &str, routes: &[String], save: &Save) -> Result<(), StoreError> {
+        if self.database.is_none() {
+            self.reopen()?;
+        }
+        let done = self.try_commit(feed, routes, save);
+        if done.is_err() {
+            // The first error is the one to report; the next commit opens again if this did not.
+            self.database = None;
+            drop(self.reopen());
+        }
+        done
+    }
+}
+
+fn load(path: &Path, handle: &Database, feed: &str) -> Result<FeedState, StoreError> {
+    let failed = |error: redb::Error| database(path, error);
+    let damaged =
+        |what: &str, error: DecodeError| StoreError::Corrupt { path: path.into(), reason: format!("{what}: {error}") };
+    let mut state = FeedState::default();
+    let transaction = handle.begin_read().map_err(|error| failed(error.into()))?;
+    let table = |definition| transaction.open_table(definition).map_err(|error| failed(error.into()));
+    if let Some(bytes) = table(FEEDS)?.get(feed).map_err(|error| failed(error.into()))? {
+        state.feed = encoding::decode_feed_record(bytes.value()).map_err(|error| damaged(feed, error))?;
+    }
+    let (from, to) = (format!("{feed}\0"), format!("{feed}\u{1}"));
+    let range = || (Bound::Included(&*from), Bound::Excluded(&*to));
+    for row in table(SYNCED)?.range::<&str>(range()).map_err(|error| failed(error.into()))? {
+        let (place, _) = row.map_err(|error| failed(error.into()))?;
+        state.synced.extend(place.value().split('\0').nth(1).map(str::to_owned));
+    }
+    for row in table(RECORDS)?.range::<&str>(range()).map_err(|error| failed(error.into()))? {
+        let (place, bytes) = row.map_err(|error| failed(error.into()))?;
+        let parts: Vec<&str> = place.value().split('\0').collect();
+        let [_, route, key] = parts[..] else { return Err(damaged("a key", DecodeError::Layout)) };
+        let record = encoding::decode_key_record(bytes.value()).map_err(|error| damaged(key, error))?;
+        state.records.entry(route.to_owned()).or_default().push((Key::from_text(key), record));
+    }
+    Ok(state)
+}
+
+fn begin(handle: &Database) -> Result<redb::WriteTransaction, redb::Error> {
+    let mut transaction = handle.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    transaction.set_two_phase_commit(true);
+    Ok(transaction)
+}
+
+fn create(directory: &Path, path: &Path, options: &OpenOptions) -> Result<(), StoreError> {
+    let draft = directory.join("state.redb.new");
+    let file_system = |result: std::io::Result<()>| result.map_err(|source| io(path, source));
+    file_system(fs::create_dir_all(directory))?;
+    if draft.exists() {
+        // Left by a crash during creation; nothing was ever committed to it.
+        file_system(fs::remove_file(&draft))?;
+    }
+    let fill = || -> Result<(), redb::Error> {
+        let handle = Builder::new().set_cache_size(CACHE_BYTES).create(&draft)?;
+        fs::set_permissions(&draft, Permissions::from_mode(0o600))?;
+        let transaction = begin(&handle)?;
+        {
+            let mut meta = transaction.open_table(META)?;
+            meta.insert("format", &FORMAT.to_le_bytes()[..])?;
+            meta.insert("epoch", &options.now.to_le_bytes()[..])?;
+            meta.insert("fingerprint-key", &options.fingerprint_key[..])?;
+            transaction.open_table(FEEDS)?;
+            transaction.open_table(SYNCED)?;
+            transaction.open_table(RECORDS)?;
+        }
+        Ok(transaction.commit()?)
+    };
+    fill().map_err(|error| database(path, error))?;
+    file_system(File::open(&draft).and_then(|file| file.sync_all()))?;
+    file_system(fs::rename(&draft, path))?;
+    file_system(File::open(directory).and_then(|folder| folder.sync_all()))
+}
+
+fn open_database(path: &Path) -> Result<Database, StoreError> {
+    let size = fs::metadata(path).map_err(|source| io(path, source))?.len();
+    guarded(path, || {
+        Builder::new()
+            .set_cache_size(CACHE_BYTES)
+            .set_check_integrity_on_open(size < CHECK_BELOW_BYTES)
+            .open(path)
+            .map_err(|error| match error {
+                // A file that exists and is no database any more is damage, not a first start.
+                redb::DatabaseError::Storage(redb::StorageError::Io(source))
+                    if matches!(source.kind(), std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof) =>
+                {
+                    StoreError::Corrupt { path: path.into(), reason: source.to_string() }
+                }
+                other => database(path, other.into()),
+            })
+    })
+}
+
+fn read_identity(path: &Path, handle: &Database) -> Result<Identity, StoreError> {
+    let read = || -> Result<[Option<Vec<u8>>; 4], redb::Error> {
+        let meta = handle.begin_read()?.open_table(META)?;
+        let get = |name| Ok::<_, redb::Error>(meta.get(name)?.map(|bytes| bytes.value().to_vec()));
+        Ok([get("format")?, get("epoch")?, get("fingerprint-key")?, get("cluster")?])
+    };
+    let [format, epoch, fingerprint_key, cluster] = read().map_err(|error| database(path, error))?;
+    let damaged = || StoreError::Corrupt { path: path.into(), reason: "its identity is incomplete".to_owned() };
+    let number = |bytes: Option<Vec<u8>>| Some(u64::from_le_bytes(bytes?.try_into().ok()?));
+    let found = number(format).ok_or_else(damaged)?;
+    if found > FORMAT {
+        return Err(StoreError::NewerFormat { path: path.into(), found, known: FORMAT });
+    }
+    Ok(Identity {
+        epoch: number(epoch).ok_or_else(damaged)?,
+        fingerprint_key: fingerprint_key.and_then(|bytes| bytes.try_into().ok()).ok_or_else(damaged)?,
+        cluster: cluster.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+    })
+}
+
+/// A panic inside the database over damaged pages is damage, not the end of the process.
+fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(StoreError::Corrupt { path: path.into(), reason: "the database panicked over its pages".to_owned() })
+    })
+}
+
+fn io(path: &Path, source: std::io::Error) -> StoreError {
+    StoreError::Io { path: path.into(), source }
+}
+
+fn database(path: &Path, error: redb::Error) -> StoreError {
+    let path = path.to_owned();
+    match error {
+        redb::Error::Io(source) => StoreError::Io { path, source },
+        redb::Error::PreviousIo => io(&path, std::io::Error::other("an earlier write failed")),
+        redb::Error::DatabaseAlreadyOpen => StoreError::Locked(path),
+        redb::Error::Corrupted(reason) => StoreError::Corrupt { path, reason },
+        redb::Error::UpgradeRequired(found) => {
+            StoreError::Corrupt { path, reason: format!("the database has file format {found}") }
+        }
+        // All tables are made when the file is: a table that is missing or of another type is damage.
+        error @ (redb::Error::TableDoesNotExist(_) | redb::Error::TableTypeMismatch { .. }) => {
+            StoreError::Corrupt { path, reason: error.to_string() }
+        }
+        other => StoreError::Database(other.to_string()),
+    }
+}
+
+fn join(parts: &[&str]) -> String {
+    parts.join("\0")
+}

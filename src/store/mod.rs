@@ -1,0 +1,139 @@
+//! Where told, owed and position survive a crash. It writes what it is handed; when to write is the engine's decision.
+//!
+//! Two stores keep one contract, and one set of tests holds both to it: [`DiskStore`] (one redb file) and
+//! [`MemoryStore`] (`state: memory`, and tests).
+
+mod disk;
+mod encoding;
+mod memory;
+
+#[cfg(test)]
+mod contract;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use crate::model::{FeedRecord, Key, KeyRecord, Save};
+
+pub use disk::{DiskStore, OpenOptions};
+pub use encoding::DecodeError;
+pub use memory::MemoryStore;
+
+/// Who a store belongs to and how it marks its events; fixed when it is created.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Seconds since 1970 when the store was created: the epoch of its sequences.
+    pub epoch: u64,
+    /// The key of its fingerprints, so that they tell nothing to whoever sees them.
+    pub fingerprint_key: [u8; 16],
+    /// The uid of the cluster whose state it is, once bound.
+    pub cluster: Option<String>,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The fingerprint key is a secret.
+        formatter.debug_struct("Identity").field("epoch", &self.epoch).field("cluster", &self.cluster).finish()
+    }
+}
+
+/// All that is kept of one feed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeedState {
+    /// The feed's own record.
+    pub feed: FeedRecord,
+    /// Names of the routes whose first comparison is complete.
+    pub synced: BTreeSet<String>,
+    /// Route by route, what was told and owed, in the order of the keys.
+    pub records: BTreeMap<String, Vec<(Key, KeyRecord)>>,
+}
+
+/// Why a store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// `mustExist` is set and there is none.
+    #[error("there is no state at {}", .0.display())]
+    Missing(PathBuf),
+    /// Another process has it open.
+    #[error("the state at {} is in use by another process", .0.display())]
+    Locked(PathBuf),
+    /// It cannot be trusted any more.
+    #[error("the state at {} is corrupt: {reason}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// A newer crier wrote it.
+    #[error("the state at {} has format {found}; this version reads up to {known}", path.display())]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// The format that was found.
+        found: u64,
+        /// The newest format that is known.
+        known: u64,
+    },
+    /// It belongs to another cluster.
+    #[error("the state belongs to cluster {bound}, but this is cluster {cluster}")]
+    OtherCluster {
+        /// Whose state it is.
+        bound: String,
+        /// The cluster that was asked for.
+        cluster: String,
+    },
+    /// The file system refused: full, read-only, gone.
+    #[error("cannot write or read the state at {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The database refused for another reason.
+    #[error("the database of the state failed: {0}")]
+    Database(String),
+}
+
+impl StoreError {
+    /// What to do about it, if something can be said.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing(_) => {
+                Some("check the path and its volume, or set state.mustExist to false for a first start")
+            }
+            Self::Locked(_) => Some("stop the other process; two may not share one state"),
+            Self::Corrupt { .. } => Some("put a backup in its place, or set the file aside to begin anew"),
+            Self::NewerFormat { .. } => Some("run the newer version, or begin anew in another directory"),
+            Self::OtherCluster { .. } => Some("give each cluster a state directory of its own"),
+            Self::Io { .. } => Some("check space, permissions and health of the volume"),
+            Self::Database(_) => None,
+        }
+    }
+}
+
+/// What told, owed and position are kept in.
+pub trait Store: Send {
+    /// Who it belongs to.
+    fn identity(&self) -> &Identity;
+
+    /// Ties the store to a cluster by the uid of its `kube-system` namespace.
+    ///
+    /// # Errors
+    /// When it is tied to another cluster, or cannot be written.
+    fn bind_cluster(&mut self, uid: &str) -> Result<(), StoreError>;
+
+    /// All that is kept of this feed; nothing, if it was never saved.
+    ///
+    /// # Errors
+    /// When it cannot be read, or what is read cannot be trusted.
+    fn load(&self, feed: &str) -> Result<FeedState, StoreError>;
+
+    /// Writes one transaction, durable when this returns. `routes` names the routes that the save numbers.
+    ///
+    /// # Errors
+    /// When it cannot be written; then nothing of it is.
+    fn commit(&mut self, feed: &str, routes: &[String], save: &Save) -> Result<(), StoreError>;
+}
