@@ -1,0 +1,14 @@
+//! What the API server says, made readable: bytes of a watch or list into changes. No decisions: what a change or a
+//! failure means is the engine's business.
+//!
+//! Only metadata is parsed. An object's bytes are a slice of what was received, untouched and uncopied.
+
+mod lines;
+mod list;
+mod metadata;
+mod watch_line;
+
+pub use lines::{LineError, LineSplitter};
+pub use list::{ListPage, read_page};
+pub use metadata::{MetadataError, TypeMeta, read_object};
+pub use watch_line::{StatusError, WatchLine, WatchLineCause, WatchLineError, read_watch_line};
