@@ -85,7 +85,7 @@ impl Default for EngineSettings {
 /// What the driver is to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Ask for the collection's newest resourceVersion by a consistent list of one; answer [`Engine::handle_probe`].
+    /// Ask for the collection's newest resourceVersion by a consistent list of one; answer [`Engine::handle_probed`].
     Probe,
     /// Read the whole collection; answer with items, then finished or failed.
     List {
