@@ -3,7 +3,7 @@
 //! The tour, in reading order: [`model`] has the words that all rooms share; [`engine`] takes every decision and does
 //! no IO; [`kubernetes`]
 //! makes what the API server says readable, [`store`] keeps what was decided across a crash, [`event`] makes
-//! CloudEvents of it. The other edges are still to come (ROADMAP.md).
+//! CloudEvents of it, [`sink`] sends them. The other edges are still to come (ROADMAP.md).
 //!
 //! This library exists for the `crier` binary and its tests; it is not a stable public interface.
 
@@ -11,4 +11,5 @@ pub mod engine;
 pub mod event;
 pub mod kubernetes;
 pub mod model;
+pub mod sink;
 pub mod store;

@@ -14,6 +14,9 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+#[cfg(test)]
+pub(crate) use promises::sample;
+
 pub use encoder::{Encoder, Occurrence, PayloadMode, RouteAttributes};
 pub use encoding::encode_header_value;
 pub use path::{Path, PathError, PathSet};

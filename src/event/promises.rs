@@ -66,6 +66,14 @@ fn parsed(event: &Event) -> Value {
     serde_json::from_slice(&event.structured()).unwrap()
 }
 
+/// An event of an object with this name, for the tests of other rooms.
+pub(crate) fn sample(name: &str) -> Event {
+    let object = object(TEXT, 42);
+    let key = Key::new("team-a", name);
+    let occurrence = Occurrence { key: &key, ..occurrence(What::Updated, &object) };
+    encoder(PayloadMode::Object, OMITTED).encode(&occurrence).unwrap()
+}
+
 #[test]
 fn an_event_has_all_its_attributes_and_the_object_minus_what_is_omitted() {
     let object = object(TEXT, 42);

@@ -1,0 +1,37 @@
+//! Where events go. A sink takes an event and answers with a verdict; it never sees the engine, and never decides what
+//! a verdict leads to.
+
+pub mod file;
+#[cfg(feature = "webhook")]
+pub mod webhook;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::event::Event;
+use crate::model::Verdict;
+
+/// One event on its way.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The route's name.
+    pub route: Arc<str>,
+    /// The event.
+    pub event: Arc<Event>,
+}
+
+/// How an event is laid out in a protocol (CloudEvents 1.0.2, section 1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Attributes and data in one JSON text.
+    Structured,
+    /// Attributes in headers, the data as the body.
+    Binary,
+}
+
+/// A place where events go.
+pub trait Sink: Send + Sync {
+    /// Sends one event. Every failure is a verdict; the future resolves in bounded time.
+    fn deliver(&self, delivery: Delivery) -> BoxFuture<'static, Verdict>;
+}
