@@ -3,12 +3,19 @@
 //!
 //! Only metadata is parsed. An object's bytes are a slice of what was received, untouched and uncopied.
 
+mod failure;
 mod lines;
 mod list;
 mod metadata;
+mod requests;
 mod watch_line;
 
+#[cfg(test)]
+mod tests;
+
+pub use failure::Failure;
 pub use lines::{LineError, LineSplitter};
 pub use list::{ListPage, read_page};
 pub use metadata::{MetadataError, TypeMeta, read_object};
+pub use requests::{Collection, Requests};
 pub use watch_line::{StatusError, WatchLine, WatchLineCause, WatchLineError, read_watch_line};

@@ -1,0 +1,153 @@
+//! The requests against an API server on loopback that answers as a script says.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt;
+
+use super::*;
+use crate::model::{Key, ResourceVersion};
+
+type Script = Arc<dyn Fn(&Uri) -> Response + Send + Sync>;
+
+#[derive(Clone)]
+struct Server {
+    script: Script,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+async fn answer(State(server): State<Server>, uri: Uri) -> Response {
+    server.asked.lock().unwrap().push(uri.to_string());
+    (server.script)(&uri)
+}
+
+async fn serve(script: impl Fn(&Uri) -> Response + Send + Sync + 'static) -> (Requests, Arc<Mutex<Vec<String>>>) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let server = Server { script: Arc::new(script), asked: Arc::default() };
+    let asked = Arc::clone(&server.asked);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let service = axum::Router::new().fallback(answer).with_state(server);
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    let mut config = kube::Config::new(uri);
+    config.default_retry = false;
+    let collection = Collection {
+        group: "example.com".into(),
+        version: "v1".into(),
+        resource: "myapps".into(),
+        kind: "MyApp".into(),
+        namespace: None,
+        label_selector: "tier in (a,b)".into(),
+        field_selector: String::new(),
+    };
+    (Requests::new(kube::Client::try_from(config).unwrap(), collection), asked)
+}
+
+fn version(number: u128) -> ResourceVersion {
+    ResourceVersion::new(number).unwrap()
+}
+
+fn object(name: &str, at: u128) -> String {
+    format!(
+        r#"{{"apiVersion":"example.com/v1","kind":"MyApp","metadata":{{"name":"{name}","namespace":"n","uid":"u-{name}","resourceVersion":"{at}"}},"x":1.0}}"#
+    )
+}
+
+/// The lines of a watch, in chunks that respect no line.
+fn chunked(text: String) -> Response {
+    let chunks: Vec<_> = text.into_bytes().chunks(7).map(|chunk| Ok::<_, std::io::Error>(chunk.to_vec())).collect();
+    axum::body::Body::from_stream(futures::stream::iter(chunks)).into_response()
+}
+
+async fn watch(requests: &Requests) -> Vec<Result<WatchLine, Failure>> {
+    match requests.watch(version(5), Duration::from_secs(200)).await {
+        Ok(stream) => stream.collect().await,
+        Err(failure) => vec![Err(failure)],
+    }
+}
+
+#[tokio::test]
+async fn a_watch_gives_the_objects_bytes_as_sent_and_ends_cleanly() {
+    let text = format!(
+        "{{\"type\":\"ADDED\",\"object\":{}}}\n{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"9\"}}}}}}\n",
+        object("a", 7)
+    );
+    let (requests, asked) = serve(move |_| chunked(text.clone())).await;
+    let lines = watch(&requests).await;
+    let [Ok(WatchLine::Added(added)), Ok(WatchLine::Bookmark { .. })] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(added.bytes, object("a", 7).as_bytes());
+    let asked = asked.lock().unwrap()[0].clone();
+    assert_eq!(
+        asked,
+        "/apis/example.com/v1/myapps?watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=200&labelSelector=tier+in+%28a%2Cb%29"
+    );
+}
+
+#[tokio::test]
+async fn lost_history_is_known_as_a_status_and_as_an_event() {
+    let status = r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#;
+    let (requests, _) = serve(move |_| (StatusCode::GONE, status).into_response()).await;
+    assert_eq!(watch(&requests).await, [Err(Failure::Expired("too old".into()))]);
+    let (requests, _) = serve(move |_| chunked(format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n"))).await;
+    assert_eq!(watch(&requests).await, [Err(Failure::Expired("too old".into()))]);
+}
+
+#[tokio::test]
+async fn every_other_failure_is_told_by_what_can_be_done_about_it() {
+    let answers: [(u16, &'static str, &'static str, Failure); 5] = [
+        (404, "404 page not found\n", "", Failure::NotFound("404 page not found".into())),
+        (
+            403,
+            "{\n  \"message\": \"cannot list resource\\n\"\n}",
+            "",
+            Failure::Forbidden("cannot list resource\n".into()),
+        ),
+        (429, "slow down", "7", Failure::Throttled { reason: "slow down".into(), after: Some(Duration::from_secs(7)) }),
+        (401, "Unauthorized", "", Failure::Other("the API server answered 401: Unauthorized".into())),
+        (500, "conversion", "", Failure::Other("the API server answered 500: conversion".into())),
+    ];
+    for (status, body, retry_after, expected) in answers {
+        let (requests, _) = serve(move |_| {
+            (StatusCode::from_u16(status).unwrap(), [("retry-after", retry_after)], body).into_response()
+        })
+        .await;
+        assert_eq!(requests.probe().await, Err(expected));
+    }
+}
+
+#[tokio::test]
+async fn a_cut_line_and_an_unreadable_line_are_failures() {
+    let (requests, _) = serve(|_| chunked("{\"type\":\"ADDED\",\"obj".into())).await;
+    assert!(matches!(&watch(&requests).await[..], [Err(Failure::Other(_))]));
+    let (requests, _) = serve(|_| chunked("{\"type\":\"ADDED\"}\n{}\n".into())).await;
+    assert!(matches!(&watch(&requests).await[..], [Err(Failure::Undecodable(_))]), "nothing follows a failure");
+}
+
+#[tokio::test]
+async fn pages_are_read_by_their_tokens_and_a_missing_object_is_none() {
+    let (requests, asked) = serve(|uri| {
+        let query = uri.query().unwrap_or_default();
+        let page = |token: &str, name: &str| {
+            format!(r#"{{"metadata":{{"resourceVersion":"9","continue":"{token}"}},"items":[{}]}}"#, object(name, 3))
+                .into_response()
+        };
+        match query {
+            "" => StatusCode::NOT_FOUND.into_response(),
+            query if query.contains("continue=t%2F1") => page("", "b"),
+            _ => page("t/1", "a"),
+        }
+    })
+    .await;
+    let mut names = Vec::new();
+    let first = requests.list_page(None, |object| names.push(object.metadata.key.name().to_owned())).await.unwrap();
+    let second = requests
+        .list_page(first.next.as_deref(), |object| names.push(object.metadata.key.name().to_owned()))
+        .await
+        .unwrap();
+    assert_eq!((names, second.next, second.resource_version), (vec!["a".into(), "b".into()], None, version(9)));
+    assert_eq!(requests.get(&Key::new("n", "gone")).await, Ok(None));
+    assert_eq!(asked.lock().unwrap()[2], "/apis/example.com/v1/namespaces/n/myapps/gone");
+}
