@@ -18,7 +18,7 @@ prerequisites:
 servers: ## Build the real servers for the tests into a cache outside the checkout
 	@tests/servers/build.sh
 
-test: prerequisites ## Run all tests
+test: prerequisites servers ## Run all tests, on real servers too
 	cargo test --workspace --locked
 
 sim: ## Search for schedules that break a promise, with twenty times the cases of `make test`
