@@ -2,6 +2,8 @@
 //! a verdict leads to.
 
 pub mod file;
+#[cfg(feature = "nats")]
+pub mod nats;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 

@@ -4,3 +4,5 @@
 mod support;
 
 mod main_job;
+#[cfg(feature = "nats")]
+mod nats;

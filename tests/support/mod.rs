@@ -1,4 +1,5 @@
-//! A real API server with its etcd, on free loopback ports in a temporary directory; ended and removed when dropped.
+//! Real servers on free loopback ports in temporary directories: an API server with its etcd, and NATS with JetStream.
+//! Each is ended and its directory removed when dropped.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -124,5 +125,50 @@ impl Cluster {
         config.auth_info.token = Some("admin-token".to_owned().into());
         config.default_retry = false;
         kube::Client::try_from(config).unwrap()
+    }
+}
+
+/// nats-server with JetStream.
+pub(crate) struct Nats {
+    process: Option<Process>,
+    directory: tempfile::TempDir,
+    binaries: PathBuf,
+    port: u16,
+}
+
+impl Nats {
+    /// Starts it and waits until it accepts connections.
+    pub(crate) async fn start() -> Self {
+        let mut nats =
+            Self { process: None, directory: tempfile::tempdir().unwrap(), binaries: binaries(), port: free_port() };
+        nats.restart().await;
+        nats
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it again on the same data and port.
+    pub(crate) async fn restart(&mut self) {
+        self.kill();
+        self.process = Some(Process::start(
+            Command::new(self.binaries.join("nats-server"))
+                .args(["-a", "127.0.0.1", "-js", "-p", &self.port.to_string(), "-sd"])
+                .arg(self.directory.path()),
+            &self.directory.path().join("nats.log"),
+        ));
+        let accepts = async {
+            while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(START, accepts).await.expect("nats-server accepts connections");
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
     }
 }
