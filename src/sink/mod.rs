@@ -2,8 +2,11 @@
 //! a verdict leads to.
 
 pub mod file;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 #[cfg(feature = "nats")]
 pub mod nats;
+pub mod template;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 
@@ -34,6 +37,7 @@ pub enum Mode {
 
 /// A place where events go.
 pub trait Sink: Send + Sync {
-    /// Sends one event. Every failure is a verdict; the future resolves in bounded time.
+    /// Sends one event. Every failure is a verdict. The future resolves in bounded time, except with Kafka: what its client
+    /// still holds must not be sent a second time, so it is waited for.
     fn deliver(&self, delivery: Delivery) -> BoxFuture<'static, Verdict>;
 }

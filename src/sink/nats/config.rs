@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::event::Event;
 use crate::sink::Mode;
+use crate::sink::template::{Template, TemplateError};
 
 /// How a stream is published to.
 #[derive(Clone, Debug)]
@@ -24,86 +25,27 @@ pub struct NatsConfig {
 
 /// A subject with `{cluster} {group} {resource} {kind} {namespace} {name}` in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubjectTemplate(Vec<Part>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    Attribute(&'static str),
-    Resource,
-}
-
-/// A text that is no subject template.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SubjectError {
-    /// A brace without its counterpart.
-    #[error("a brace is not closed")]
-    Unclosed,
-    /// A token that does not exist.
-    #[error("the token {{{0}}} does not exist; known are cluster, group, resource, kind, namespace and name")]
-    UnknownToken(String),
-    /// A character that a subject to publish to may not have.
-    #[error("a subject may not contain {0:?}")]
-    Character(char),
-}
+pub struct SubjectTemplate(Template);
 
 impl FromStr for SubjectTemplate {
-    type Err = SubjectError;
+    type Err = TemplateError;
 
-    fn from_str(text: &str) -> Result<Self, SubjectError> {
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while !rest.is_empty() {
-            if let Some(token) = rest.strip_prefix('{') {
-                let (token, after) = token.split_once('}').ok_or(SubjectError::Unclosed)?;
-                parts.push(match token {
-                    "cluster" => Part::Attribute("cluster"),
-                    "group" => Part::Attribute("apigroup"),
-                    "kind" => Part::Attribute("kind"),
-                    "namespace" => Part::Attribute("namespace"),
-                    "name" => Part::Attribute("name"),
-                    "resource" => Part::Resource,
-                    other => return Err(SubjectError::UnknownToken(other.to_owned())),
-                });
-                rest = after;
-            } else {
-                let end = rest.find('{').unwrap_or(rest.len());
-                let literal = &rest[..end];
-                if let Some(wrong) = literal.chars().find(|c| c.is_whitespace() || matches!(c, '*' | '>' | '}')) {
-                    return Err(SubjectError::Character(wrong));
-                }
-                parts.push(Part::Text(literal.to_owned()));
-                rest = &rest[end..];
-            }
-        }
-        Ok(Self(parts))
+    fn from_str(text: &str) -> Result<Self, TemplateError> {
+        let allowed = |character: char| !character.is_whitespace() && !matches!(character, '*' | '>' | '}');
+        Template::parse(text, allowed).map(Self)
     }
 }
 
 impl SubjectTemplate {
-    /// The subject of an event. What is filled in stays one token, whatever characters it has; nothing becomes `_`.
+    /// The subject of an event. What is filled in stays one token, whatever characters it has.
     pub fn render(&self, event: &Event) -> String {
-        let mut subject = String::new();
-        for part in &self.0 {
-            match part {
-                Part::Text(text) => subject.push_str(text),
-                Part::Attribute(name) => push_token(&mut subject, event.attribute(name).unwrap_or_default()),
-                Part::Resource => {
-                    let source = event.attribute("source").unwrap_or_default();
-                    push_token(&mut subject, source.rsplit('/').next().unwrap_or_default());
-                }
-            }
-        }
-        subject
+        self.0.render(event, push_token)
     }
 }
 
 /// Dots separate tokens, and names of Kubernetes have dots: they are percent-encoded, as is whatever else would split or
 /// widen a subject.
 fn push_token(subject: &mut String, value: &str) {
-    if value.is_empty() {
-        subject.push('_');
-    }
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
             subject.push(char::from(byte));
@@ -126,14 +68,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template_is_refused() {
-        for (text, error) in [
-            ("cr.{name", SubjectError::Unclosed),
-            ("cr.{nmae}", SubjectError::UnknownToken("nmae".into())),
-            ("cr.>", SubjectError::Character('>')),
-            ("c r", SubjectError::Character(' ')),
-        ] {
-            assert_eq!(text.parse::<SubjectTemplate>(), Err(error), "{text}");
+    fn wildcards_are_no_subjects_to_publish_to() {
+        for (text, wrong) in [("cr.>", '>'), ("cr.*", '*'), ("c r", ' ')] {
+            assert_eq!(text.parse::<SubjectTemplate>(), Err(TemplateError::Character(wrong)), "{text}");
         }
     }
 }

@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use super::{Delivery, Sink};
 use crate::model::Verdict;
 
-pub use config::{NatsConfig, SubjectError, SubjectTemplate};
+pub use config::{NatsConfig, SubjectTemplate};
 
 /// A dead connection is noticed after two of these, not after the default of two minutes.
 const PING: Duration = Duration::from_secs(10);
