@@ -7,6 +7,7 @@
 //!
 //! This library exists for the `crier` binary and its tests; it is not a stable public interface.
 
+pub mod cli;
 pub mod config;
 pub mod driver;
 pub mod engine;
