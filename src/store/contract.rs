@@ -130,19 +130,57 @@ fn a_creation_that_was_cut_short_is_begun_anew() {
     assert!(open(directory.path()).is_ok());
 }
 
-fn filled(directory: &Path) -> FeedState {
-    let mut store = open(directory).unwrap();
-    let told = crate::model::Told {
+fn told(version: u128) -> crate::model::Told {
+    crate::model::Told {
         uid: crate::model::Uid::new("01234567-89ab-cdef-0123-456789abcdef"),
-        resource_version: ResourceVersion::new(7).unwrap(),
+        resource_version: ResourceVersion::new(version).unwrap(),
         fingerprint: 1,
         deleting: false,
-    };
-    let record = KeyRecord { told: Some(told), ..KeyRecord::default() };
+    }
+}
+
+fn filled(directory: &Path) -> FeedState {
+    let mut store = open(directory).unwrap();
+    let record = KeyRecord { told: Some(told(7)), ..KeyRecord::default() };
     let records = (0..500).map(|n| (0, Key::new("team-a", &format!("app-{n}")), record.clone())).collect();
     let save = Save { records, ..Save::default() };
     store.commit("myapps", &routes(), &save).unwrap();
     store.load("myapps").unwrap()
+}
+
+#[test]
+fn a_key_that_was_told_costs_at_most_500_bytes_of_the_file() {
+    const KEYS: u64 = 20_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("state.redb");
+    let mut store = open(directory.path()).unwrap();
+    let empty = fs::metadata(&path).unwrap().len();
+    let numbers: Vec<u64> = (0..KEYS).collect();
+    for chunk in numbers.chunks(1_000) {
+        // Names as a Deployment's replicas have them, in no order, as a watch brings them.
+        let key = |n: u64| Key::new("team-payments", &format!("app-{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let record = |n: u64| KeyRecord { told: Some(told(u128::from(n) + 1_000_000_000)), ..KeyRecord::default() };
+        let records = chunk.iter().map(|n| (0, key(*n), record(*n))).collect();
+        store.commit("myapps", &routes(), &Save { records, ..Save::default() }).unwrap();
+    }
+    let grown = fs::metadata(&path).unwrap().len() - empty;
+    assert!(grown / KEYS <= 500, "{} bytes a key, {empty} when empty", grown / KEYS);
+}
+
+#[test]
+fn what_was_committed_is_there_when_the_process_is_killed_before_it_closes_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = open(directory.path()).unwrap();
+    for number in 1..20 {
+        let newest = ResourceVersion::new(number);
+        let save = Save { feed: FeedRecord { position: newest, newest }, ..Save::default() };
+        store.commit("myapps", &routes(), &save).unwrap();
+        // The file as a killed process leaves it: all that was written, without what closing would add.
+        let killed = tempfile::tempdir().unwrap();
+        fs::copy(directory.path().join("state.redb"), killed.path().join("state.redb")).unwrap();
+        assert_eq!(open(killed.path()).unwrap().load("myapps").unwrap(), store.load("myapps").unwrap());
+        assert_eq!(store.load("myapps").unwrap().feed, save.feed);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use redb::{Builder, Database, Durability, ReadableDatabase, TableDefinition};
+use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, TableDefinition};
 
 use super::encoding::{self, DecodeError};
 use super::{FeedState, Identity, Store, StoreError};
@@ -39,9 +39,13 @@ pub struct OpenOptions {
     pub fingerprint_key: [u8; 16],
 }
 
+/// Opens the database again after a failure; a test puts a disk that fails in here.
+pub(super) type Opener = Box<dyn Fn() -> Result<Database, StoreError> + Send>;
+
 /// The store in a state directory. The file is locked as long as this lives.
 pub struct DiskStore {
     path: PathBuf,
+    opener: Opener,
     // `None` only while it is reopened after a failure.
     database: Option<Database>,
     identity: Identity,
@@ -61,9 +65,15 @@ impl DiskStore {
             }
             create(directory, &path, options)?;
         }
-        let database = open_database(&path)?;
+        let file = path.clone();
+        Self::over(path, Box::new(move || open_database(&file)))
+    }
+
+    /// The store over whatever the opener opens; `path` is what its errors name.
+    pub(super) fn over(path: PathBuf, opener: Opener) -> Result<Self, StoreError> {
+        let database = opener()?;
         let identity = guarded(&path, || read_identity(&path, &database))?;
-        Ok(Self { path, database: Some(database), identity })
+        Ok(Self { path, opener, database: Some(database), identity })
     }
 
     fn database(&self) -> Result<&Database, StoreError> {
@@ -97,7 +107,7 @@ impl DiskStore {
     /// After a failure of the disk the handle is not to be trusted: what is on the disk is read anew.
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.database = None;
-        self.database = Some(open_database(&self.path)?);
+        self.database = Some((self.opener)()?);
         Ok(())
     }
 }
@@ -185,43 +195,55 @@ fn create(directory: &Path, path: &Path, options: &OpenOptions) -> Result<(), St
         // Left by a crash during creation; nothing was ever committed to it.
         file_system(fs::remove_file(&draft))?;
     }
-    let fill = || -> Result<(), redb::Error> {
+    let make = || -> Result<(), redb::Error> {
         let handle = Builder::new().set_cache_size(CACHE_BYTES).create(&draft)?;
         fs::set_permissions(&draft, Permissions::from_mode(0o600))?;
-        let transaction = begin(&handle)?;
-        {
-            let mut meta = transaction.open_table(META)?;
-            meta.insert("format", &FORMAT.to_le_bytes()[..])?;
-            meta.insert("epoch", &options.now.to_le_bytes()[..])?;
-            meta.insert("fingerprint-key", &options.fingerprint_key[..])?;
-            transaction.open_table(FEEDS)?;
-            transaction.open_table(SYNCED)?;
-            transaction.open_table(RECORDS)?;
-        }
-        Ok(transaction.commit()?)
+        fill(&handle, options)
     };
-    fill().map_err(|error| database(path, error))?;
+    make().map_err(|error| database(path, error))?;
     file_system(File::open(&draft).and_then(|file| file.sync_all()))?;
     file_system(fs::rename(&draft, path))?;
     file_system(File::open(directory).and_then(|folder| folder.sync_all()))
 }
 
+/// Writes what a new store begins with: its identity, and all tables, so that a missing one is damage ever after.
+pub(super) fn fill(handle: &Database, options: &OpenOptions) -> Result<(), redb::Error> {
+    let transaction = begin(handle)?;
+    {
+        let mut meta = transaction.open_table(META)?;
+        meta.insert("format", &FORMAT.to_le_bytes()[..])?;
+        meta.insert("epoch", &options.now.to_le_bytes()[..])?;
+        meta.insert("fingerprint-key", &options.fingerprint_key[..])?;
+        transaction.open_table(FEEDS)?;
+        transaction.open_table(SYNCED)?;
+        transaction.open_table(RECORDS)?;
+    }
+    Ok(transaction.commit()?)
+}
+
 fn open_database(path: &Path) -> Result<Database, StoreError> {
     let size = fs::metadata(path).map_err(|source| io(path, source))?.len();
+    open_by(path, size, |builder| builder.open(path))
+}
+
+/// Opens with the settings, and answers errors in the words, that hold for every store on disk.
+pub(super) fn open_by(
+    path: &Path,
+    size: u64,
+    open: impl FnOnce(&Builder) -> Result<Database, DatabaseError>,
+) -> Result<Database, StoreError> {
     guarded(path, || {
-        Builder::new()
-            .set_cache_size(CACHE_BYTES)
-            .set_check_integrity_on_open(size < CHECK_BELOW_BYTES)
-            .open(path)
-            .map_err(|error| match error {
-                // A file that exists and is no database any more is damage, not a first start.
-                redb::DatabaseError::Storage(redb::StorageError::Io(source))
-                    if matches!(source.kind(), std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof) =>
-                {
-                    StoreError::Corrupt { path: path.into(), reason: source.to_string() }
-                }
-                other => database(path, other.into()),
-            })
+        let mut builder = Builder::new();
+        builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(size < CHECK_BELOW_BYTES);
+        open(&builder).map_err(|error| match error {
+            // A file that exists and is no database any more is damage, not a first start.
+            DatabaseError::Storage(redb::StorageError::Io(source))
+                if matches!(source.kind(), std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof) =>
+            {
+                StoreError::Corrupt { path: path.into(), reason: source.to_string() }
+            }
+            other => database(path, other.into()),
+        })
     })
 }
 

@@ -271,7 +271,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_key_costs_at_most_70_bytes_on_disk() {
+    fn what_is_told_of_a_key_is_at_most_70_bytes_beside_the_key() {
         let told = Told {
             uid: Uid::new("01234567-89ab-cdef-0123-456789abcdef"),
             resource_version: ResourceVersion::new(9_999_999_999).unwrap(),

@@ -9,6 +9,10 @@ mod memory;
 
 #[cfg(test)]
 mod contract;
+#[cfg(test)]
+mod failures;
+#[cfg(test)]
+mod simulated_disk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -134,6 +138,7 @@ pub trait Store: Send {
     /// Writes one transaction, durable when this returns. `routes` names the routes that the save numbers.
     ///
     /// # Errors
-    /// When it cannot be written; then nothing of it is.
+    /// When it cannot be written. Then it is kept in full or not at all, and which of them is not known: the disk may
+    /// fail after the last byte. Making the same save again is always right.
     fn commit(&mut self, feed: &str, routes: &[String], save: &Save) -> Result<(), StoreError>;
 }
