@@ -7,6 +7,8 @@
 //!
 //! This library exists for the `crier` binary and its tests; it is not a stable public interface.
 
+pub mod admin;
+pub mod app;
 pub mod cli;
 pub mod config;
 pub mod driver;
@@ -16,3 +18,4 @@ pub mod kubernetes;
 pub mod model;
 pub mod sink;
 pub mod store;
+pub mod telemetry;

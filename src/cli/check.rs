@@ -4,24 +4,25 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{DONE, USAGE};
+use super::{DONE, USAGE, write_error, write_mistakes};
+use crate::app;
 use crate::config::{self, Config, Initial, PayloadMode, Route, State};
 
 /// Checks the file; returns the exit code.
 pub(super) fn run(file: &Path, output: &mut dyn Write, errors: &mut dyn Write) -> io::Result<u8> {
     match config::load(file) {
         Ok(config) => {
+            if let Err(error) = app::plan(&config) {
+                let hint = error.hint();
+                write_error(&error.into(), Some(hint), errors)?;
+                return Ok(USAGE);
+            }
             writeln!(output, "{} is fine.\n", file.display())?;
             write_summary(&config, output)?;
             output.flush()?;
             Ok(DONE)
         }
-        Err(mistakes) => {
-            let count = mistakes.all().len();
-            writeln!(errors, "{mistakes}\n{count} mistake{}", if count == 1 { "" } else { "s" })?;
-            errors.flush()?;
-            Ok(USAGE)
-        }
+        Err(mistakes) => write_mistakes(&mistakes, errors),
     }
 }
 

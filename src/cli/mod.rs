@@ -2,12 +2,15 @@
 //! writes where it is told to, so that tests read what a user would.
 
 mod check;
+mod run;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+
+use crate::config::Mistakes;
 
 /// The command did what it was asked for.
 pub const DONE: u8 = 0;
@@ -40,6 +43,8 @@ enum Command {
         /// The configuration, a YAML file
         file: PathBuf,
     },
+    /// Watch what the configuration names and tell its sinks, until SIGTERM
+    Run(run::Arguments),
 }
 
 /// Runs the command that these arguments name, the program's own name first, and returns the exit code.
@@ -50,6 +55,7 @@ where
 {
     let written = match Arguments::try_parse_from(arguments) {
         Ok(Arguments { command: Command::Check { file } }) => check::run(&file, output, errors),
+        Ok(Arguments { command: Command::Run(arguments) }) => run::run(arguments, errors),
         Err(stop) => explain(&stop, output, errors),
     };
     // Whoever reads has gone away, and nobody is left to tell.
@@ -69,6 +75,26 @@ fn explain(stop: &clap::Error, output: &mut dyn Write, errors: &mut dyn Write) -
     Ok(DONE)
 }
 
+/// Every mistake of a configuration, then how many there are.
+fn write_mistakes(mistakes: &Mistakes, errors: &mut dyn Write) -> io::Result<u8> {
+    let count = mistakes.all().len();
+    writeln!(errors, "{mistakes}\n{count} mistake{}", if count == 1 { "" } else { "s" })?;
+    errors.flush()?;
+    Ok(USAGE)
+}
+
+/// What failed, the chain of causes, and what to do.
+fn write_error(error: &anyhow::Error, hint: Option<&str>, errors: &mut dyn Write) -> io::Result<()> {
+    writeln!(errors, "error: {error}")?;
+    for cause in error.chain().skip(1) {
+        writeln!(errors, "Caused by: {cause}")?;
+    }
+    if let Some(hint) = hint {
+        writeln!(errors, "hint: {hint}")?;
+    }
+    errors.flush()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +110,7 @@ mod tests {
         let (code, output, errors) = call(&["--help"]);
         assert_eq!((code, errors.as_str()), (DONE, ""));
         assert!(output.contains("  check  Check a configuration"), "{output}");
+        assert!(output.contains("  run    Watch what the configuration names"), "{output}");
         assert!(output.contains("Exit codes: 0 done"), "{output}");
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Action, Engine, Now, retry::Backoff};
-use crate::model::{FeedRecord, Key, ResourceVersion, Uid};
+use crate::model::{FeedRecord, Key, ResourceVersion, Served, Uid};
 
 const BASE: Duration = Duration::from_millis(500);
 const CAP: Duration = Duration::from_secs(30);
@@ -260,6 +260,14 @@ impl Engine {
                 let struck_out = self.feed.strikes >= 3 && matches!(failure, FeedFailure::Other(_));
                 self.fail_feed(now, if struck_out { Next::List } else { Next::Probe }, failure);
             }
+        }
+    }
+
+    /// Discovery has found how the collection is served; kept, so that the next start asks for the same version.
+    pub fn handle_served(&mut self, served: Served) {
+        if self.feed.record.served.as_ref() != Some(&served) {
+            self.feed.record.served = Some(served);
+            self.save.touch_feed();
         }
     }
 

@@ -43,7 +43,7 @@ impl Script {
 
     /// A route that resumes at version 20 with these records.
     fn resuming(records: Vec<(Key, KeyRecord)>) -> Self {
-        let feed = FeedRecord { position: Some(version(20)), newest: Some(version(20)) };
+        let feed = FeedRecord { position: Some(version(20)), newest: Some(version(20)), served: None };
         Self::with(Self::settings(0, 0), feed, RouteState { synced: true, records })
     }
 

@@ -43,10 +43,6 @@ pub struct RouteAttributes {
     pub group: String,
     /// The plural, as in the API path.
     pub resource: String,
-    /// `group/version`, for deletions of which no object is at hand.
-    pub api_version: String,
-    /// The kind, for the same.
-    pub kind: String,
     /// The first part of each event's `type`.
     pub type_prefix: String,
     /// The epoch of the sequences.
@@ -58,6 +54,10 @@ pub struct RouteAttributes {
 pub struct Occurrence<'a> {
     /// What happened.
     pub what: What,
+    /// `group/version`, for deletions of which no object is at hand.
+    pub api_version: &'a str,
+    /// The kind, for the same.
+    pub kind: &'a str,
     /// The object's key.
     pub key: &'a Key,
     /// The incarnation.
@@ -149,23 +149,16 @@ impl Encoder {
         hasher.finish()
     }
 
-    fn api_version_and_kind<'a>(&'a self, occurrence: &Occurrence<'a>) -> (&'a str, &'a str) {
-        match occurrence.object {
-            Some(object) => (&object.metadata.api_version, &object.metadata.kind),
-            None => (&self.route.api_version, &self.route.kind),
-        }
-    }
-
     fn metadata(&self, occurrence: &Occurrence<'_>, kept: &Bytes) -> Result<Bytes, SpanError> {
         let metadata = member_span(kept, "metadata")?.ok_or(SpanError(0))?;
-        let (api_version, kind) = self.api_version_and_kind(occurrence);
+        let (api_version, kind) = api_version_and_kind(occurrence);
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let head = format!("{{\"apiVersion\":{},\"kind\":{},\"metadata\":", quoted(api_version), quoted(kind));
         Ok([head.as_bytes(), &kept[metadata], b"}"].concat().into())
     }
 
     fn reference(&self, occurrence: &Occurrence<'_>) -> Bytes {
-        let (api_version, kind) = self.api_version_and_kind(occurrence);
+        let (api_version, kind) = api_version_and_kind(occurrence);
         let mut reference = serde_json::Map::new();
         let mut put = |name: &str, value: &str| reference.insert(name.to_owned(), value.into());
         put("apiVersion", api_version);
@@ -182,7 +175,7 @@ impl Encoder {
     fn event(&self, occurrence: &Occurrence<'_>, id: String, mode: PayloadMode, data: Bytes) -> Event {
         let (route, key) = (&self.route, occurrence.key);
         let group = if route.group.is_empty() { "core" } else { &route.group };
-        let (api_version, kind) = self.api_version_and_kind(occurrence);
+        let (api_version, kind) = api_version_and_kind(occurrence);
         let time = change_time(occurrence);
         let recorded = occurrence.recorded.max(time);
         let mut attributes = Vec::with_capacity(26);
@@ -223,6 +216,13 @@ impl Encoder {
             put("fieldmanager", manager.clone());
         }
         Event { attributes, data: Some(data), recorded }
+    }
+}
+
+fn api_version_and_kind<'a>(occurrence: &Occurrence<'a>) -> (&'a str, &'a str) {
+    match occurrence.object {
+        Some(object) => (&object.metadata.api_version, &object.metadata.kind),
+        None => (occurrence.api_version, occurrence.kind),
     }
 }
 

@@ -32,8 +32,6 @@ fn encoder(mode: PayloadMode, omitted: &[&str]) -> Encoder {
         cluster: "prod".into(),
         group: "example.com".into(),
         resource: "myapps".into(),
-        api_version: "example.com/v1".into(),
-        kind: "MyApp".into(),
         type_prefix: "dev.crier.resource".into(),
         epoch: 1_700_000_000,
     };
@@ -46,6 +44,8 @@ const OMITTED: &[&str] =
 fn occurrence<'a>(what: What, object: &'a Object) -> Occurrence<'a> {
     Occurrence {
         what,
+        api_version: "example.com/v1",
+        kind: "MyApp",
         key: &object.metadata.key,
         uid: &object.metadata.uid,
         resource_version: object.metadata.resource_version,

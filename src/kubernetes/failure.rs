@@ -27,6 +27,9 @@ pub enum Failure {
     /// 403: the permission is missing; the API server's text names verb and resource.
     #[error("not permitted: {0}")]
     Forbidden(String),
+    /// 422: the server does not take the request's parameters, as older ones those of a streaming list.
+    #[error("the API server does not take the request: {0}")]
+    Invalid(String),
     /// A line, item or body that cannot be read.
     #[error("unreadable: {0}")]
     Undecodable(String),
@@ -52,6 +55,7 @@ impl Failure {
             503 | 504 if after.is_some() => Self::Throttled { reason: message, after },
             404 => Self::NotFound(message),
             403 => Self::Forbidden(message),
+            422 => Self::Invalid(message),
             _ => Self::Other(format!("the API server answered {code}: {message}")),
         }
     }

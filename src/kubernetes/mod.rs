@@ -3,16 +3,20 @@
 //!
 //! Only metadata is parsed. An object's bytes are a slice of what was received, untouched and uncopied.
 
+mod connection;
+mod discovery;
 mod failure;
 mod lines;
 mod list;
 mod metadata;
+mod rate;
 mod requests;
 mod watch_line;
 
 #[cfg(test)]
 mod tests;
 
+pub use connection::{Connection, ConnectionError, ConnectionSettings};
 pub use failure::Failure;
 pub use lines::{LineError, LineSplitter};
 pub use list::{ListPage, read_page};

@@ -1,42 +1,39 @@
-//! One collection's requests: probe, pages, watch, get. Each is carried out once; whether it is tried again is not
-//! decided here.
+//! One collection's requests: probe, pages, streaming list, watch, get. Each is carried out once; whether it is tried
+//! again is not decided here.
 
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
-use http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER};
-use http::{HeaderValue, Request};
 use http_body_util::BodyExt;
-use kube::client::Body;
 use tokio::time::{Instant, timeout_at};
 
+use super::connection::Connection;
+use super::discovery::{read_served, read_versions};
 use super::failure::Failure;
 use super::lines::LineSplitter;
 use super::list::{ListPage, read_page};
 use super::metadata::{TypeMeta, read_object};
 use super::watch_line::{WatchLine, read_watch_line};
-use crate::model::{Key, Object, ResourceVersion};
+use crate::model::{Key, Object, ResourceVersion, Served};
 
 const PAGE: u32 = 500;
-/// A list or a get that takes longer than this has failed.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// A watch is given up this long after the server should have ended it: the connection is half open.
 const WATCH_MARGIN: Duration = Duration::from_secs(10);
-const ERROR_BYTES: usize = 64 << 10;
+/// A streaming list has come to its end mark by then, or has failed.
+const STREAMING_LIST: Duration = Duration::from_secs(310);
 
 /// Which objects a feed reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Collection {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The API version, as `v1`.
-    pub version: String,
+    /// The API version, as `v1`; `None` for the one that the API server prefers.
+    pub version: Option<String>,
     /// The plural, as in the API path.
     pub resource: String,
-    /// The kind.
-    pub kind: String,
     /// One namespace, or all.
     pub namespace: Option<String>,
     /// A label selector for the server, or empty.
@@ -46,18 +43,25 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// `group/version`, as in the objects.
-    pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    /// `plural.group`, as `kubectl api-resources` lists it.
+    pub fn full_name(&self) -> String {
+        if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
     }
 
-    fn path(&self, namespace: Option<&str>) -> String {
-        let root = if self.group.is_empty() { "/api" } else { "/apis" };
+    fn api_version(&self, version: &str) -> String {
+        if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
+    }
+
+    fn group_path(&self) -> String {
+        if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) }
+    }
+
+    fn path(&self, served: &Served, namespace: Option<&str>) -> String {
         let scope = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
-        format!("{root}/{}{scope}/{}", self.api_version(), self.resource)
+        format!("{}/{}{scope}/{}", self.group_path(), served.version, self.resource)
     }
 
-    fn query(&self, parameters: &[(&str, &str)]) -> String {
+    fn query(&self, served: &Served, parameters: &[(&str, &str)]) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(parameters);
         for (name, value) in [("labelSelector", &self.label_selector), ("fieldSelector", &self.field_selector)] {
@@ -65,23 +69,89 @@ impl Collection {
                 query.append_pair(name, value);
             }
         }
-        format!("{}?{}", self.path(self.namespace.as_deref()), query.finish())
+        format!("{}?{}", self.path(served, self.namespace.as_deref()), query.finish())
     }
 }
 
 /// Carries out the requests of one collection.
 #[derive(Clone)]
 pub struct Requests {
-    client: kube::Client,
-    collection: Collection,
-    types: TypeMeta,
+    connection: Arc<Connection>,
+    collection: Arc<Collection>,
+    found: Arc<RwLock<Found>>,
+}
+
+/// What discovery found, now or at the first start.
+#[derive(Default)]
+struct Found {
+    served: Option<Arc<Served>>,
+    // Whether the API server has said so since it last denied the collection.
+    confirmed: bool,
 }
 
 impl Requests {
-    /// Requests over this client, which must not retry by itself.
-    pub fn new(client: kube::Client, collection: Collection) -> Self {
-        let types = TypeMeta { api_version: collection.api_version(), kind: collection.kind.clone() };
-        Self { client, collection, types }
+    /// Requests over this connection. Nothing is asked yet. `served` is as what the collection was found earlier: it
+    /// stays pinned to that version, unless the collection names another.
+    pub fn new(connection: Arc<Connection>, collection: Collection, served: Option<Served>) -> Self {
+        let same = |served: &Served| collection.version.as_ref().is_none_or(|version| *version == served.version);
+        let found = Found { served: served.filter(same).map(Arc::new), confirmed: false };
+        Self { connection, collection: Arc::new(collection), found: Arc::new(RwLock::new(found)) }
+    }
+
+    /// As what the collection was found, now or earlier.
+    pub fn found(&self) -> Option<Arc<Served>> {
+        self.found.read().unwrap_or_else(PoisonError::into_inner).served.clone()
+    }
+
+    /// `group/version` of a version.
+    pub fn api_version(&self, version: &str) -> String {
+        self.collection.api_version(version)
+    }
+
+    /// What the collection is served as: known, or asked for.
+    async fn served(&self) -> Result<Arc<Served>, Failure> {
+        let pinned = {
+            let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+            match &found.served {
+                Some(served) if found.confirmed => return Ok(Arc::clone(served)),
+                served => served.as_ref().map(|served| served.version.clone()),
+            }
+        };
+        let collection = &*self.collection;
+        let not_served = |detail: &str| {
+            Failure::NotFound(format!("the API server does not serve {}: {detail}", collection.full_name()))
+        };
+        let body = match self.connection.read(&collection.group_path()).await {
+            Err(Failure::NotFound(_)) => return Err(not_served("its group is not known")),
+            body => body?,
+        };
+        let versions = read_versions(collection, &body)?;
+        let wanted = collection.version.as_ref().or(pinned.as_ref());
+        for version in versions.iter().filter(|version| wanted.is_none_or(|wanted| wanted == *version)) {
+            let body = match self.connection.read(&format!("{}/{version}", collection.group_path())).await {
+                Err(Failure::NotFound(_)) => continue,
+                body => body?,
+            };
+            if let Some(served) = read_served(collection, version, &body)? {
+                let served = Arc::new(served);
+                let found = Found { served: Some(Arc::clone(&served)), confirmed: true };
+                *self.found.write().unwrap_or_else(PoisonError::into_inner) = found;
+                return Ok(served);
+            }
+        }
+        let versions = versions.join(", ");
+        Err(match wanted {
+            Some(wanted) => not_served(&format!("it is not in version {wanted}; its group has {versions}")),
+            None => not_served(&format!("it is in none of its group's versions, {versions}")),
+        })
+    }
+
+    /// An answer that the collection is not there makes what discovery found doubtful.
+    fn noting_absence<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        if matches!(answer, Err(Failure::NotFound(_))) {
+            self.found.write().unwrap_or_else(PoisonError::into_inner).confirmed = false;
+        }
+        answer
     }
 
     /// The collection's newest version, by a consistent list of one.
@@ -89,8 +159,9 @@ impl Requests {
     /// # Errors
     /// As the API server answers.
     pub async fn probe(&self) -> Result<ResourceVersion, Failure> {
-        let body = self.read(&self.collection.query(&[("limit", "1")])).await?;
-        self.page(&body, |_| ()).map(|page| page.resource_version)
+        let served = self.served().await?;
+        let body = self.noting_absence(self.connection.read(&self.collection.query(&served, &[("limit", "1")])).await)?;
+        self.page(&served, &body, |_| ()).map(|page| page.resource_version)
     }
 
     /// One page of a consistent list, and what follows it. Its items go to `take`, one at a time.
@@ -101,8 +172,9 @@ impl Requests {
         let limit = PAGE.to_string();
         let mut parameters = vec![("limit", &*limit)];
         parameters.extend(token.map(|token| ("continue", token)));
-        let body = self.read(&self.collection.query(&parameters)).await?;
-        self.page(&body, take)
+        let served = self.served().await?;
+        let body = self.noting_absence(self.connection.read(&self.collection.query(&served, &parameters)).await)?;
+        self.page(&served, &body, take)
     }
 
     /// The object of this key, or `None`.
@@ -110,10 +182,11 @@ impl Requests {
     /// # Errors
     /// As the API server answers.
     pub async fn get(&self, key: &Key) -> Result<Option<Object>, Failure> {
-        match self.read(&format!("{}/{}", self.collection.path(key.namespace()), key.name())).await {
-            Ok(body) => {
-                read_object(body, Some(&self.types)).map(Some).map_err(|error| Failure::Undecodable(error.to_string()))
-            }
+        let served = self.served().await?;
+        match self.connection.read(&format!("{}/{}", self.collection.path(&served, key.namespace()), key.name())).await {
+            Ok(body) => read_object(body, Some(&self.type_meta(&served)))
+                .map(Some)
+                .map_err(|error| Failure::Undecodable(error.to_string())),
             Err(Failure::NotFound(_)) => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -129,14 +202,39 @@ impl Requests {
         duration: Duration,
     ) -> Result<BoxStream<'static, Result<WatchLine, Failure>>, Failure> {
         let (from, seconds) = (from.to_string(), duration.as_secs().to_string());
-        let query = self.collection.query(&[
+        let parameters = [
             ("watch", "1"),
             ("allowWatchBookmarks", "true"),
-            ("resourceVersion", &from),
-            ("timeoutSeconds", &seconds),
-        ]);
-        let deadline = Instant::now() + duration + WATCH_MARGIN;
-        let body = self.send(&query).await?;
+            ("resourceVersion", &*from),
+            ("timeoutSeconds", &*seconds),
+        ];
+        self.stream(&parameters, duration + WATCH_MARGIN).await
+    }
+
+    /// The collection as it is now, object by object, up to a bookmark that marks its end (KEP-3157). Not all servers
+    /// have it: those answer 422.
+    ///
+    /// # Errors
+    /// As the API server answers.
+    pub async fn stream_list(&self) -> Result<BoxStream<'static, Result<WatchLine, Failure>>, Failure> {
+        let parameters = [
+            ("watch", "1"),
+            ("sendInitialEvents", "true"),
+            ("resourceVersionMatch", "NotOlderThan"),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", "300"),
+        ];
+        self.stream(&parameters, STREAMING_LIST).await
+    }
+
+    async fn stream(
+        &self,
+        parameters: &[(&str, &str)],
+        at_most: Duration,
+    ) -> Result<BoxStream<'static, Result<WatchLine, Failure>>, Failure> {
+        let deadline = Instant::now() + at_most;
+        let served = self.served().await?;
+        let body = self.noting_absence(self.connection.get(&self.collection.query(&served, parameters)).await)?;
         let state = Watch {
             body: body.into_data_stream().map_err(|error| error.to_string()).boxed(),
             deadline,
@@ -151,43 +249,12 @@ impl Requests {
         .boxed())
     }
 
-    fn page(&self, body: &Bytes, take: impl FnMut(Object)) -> Result<ListPage, Failure> {
-        read_page(body, &self.types, take).map_err(|error| Failure::Undecodable(error.to_string()))
+    fn type_meta(&self, served: &Served) -> TypeMeta {
+        TypeMeta { api_version: self.collection.api_version(&served.version), kind: served.kind.clone() }
     }
 
-    async fn send(&self, path: &str) -> Result<Body, Failure> {
-        let request = Request::get(path)
-            .header(ACCEPT, HeaderValue::from_static("application/json"))
-            // A compressed watch comes in members of which decoders read the first only.
-            .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"))
-            .body(Body::empty())
-            .map_err(|error| Failure::Other(format!("the request cannot be made: {error}")))?;
-        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.client.send(request)).await;
-        let response = answer
-            .map_err(|_| Failure::Other("the API server did not answer in time".to_owned()))?
-            .map_err(|error| Failure::Other(format!("the API server cannot be reached: {error}")))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response.into_body());
-        }
-        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let mut body = BytesMut::new();
-        let mut chunks = response.into_body().into_data_stream();
-        // What an error says may come over several lines, but not without end.
-        while let Ok(Some(Ok(chunk))) = tokio::time::timeout(WATCH_MARGIN, chunks.next()).await {
-            body.extend_from_slice(&chunk);
-            if body.len() > ERROR_BYTES {
-                break;
-            }
-        }
-        Err(Failure::of_response(status, seconds.map(Duration::from_secs), &body))
-    }
-
-    async fn read(&self, path: &str) -> Result<Bytes, Failure> {
-        let body = self.send(path).await?;
-        let collected = tokio::time::timeout(REQUEST_TIMEOUT, body.collect()).await;
-        let collected = collected.map_err(|_| Failure::Other("the answer did not end in time".to_owned()))?;
-        collected.map(|body| body.to_bytes()).map_err(|error| Failure::Other(format!("the answer broke off: {error}")))
+    fn page(&self, served: &Served, body: &Bytes, take: impl FnMut(Object)) -> Result<ListPage, Failure> {
+        read_page(body, &self.type_meta(served), take).map_err(|error| Failure::Undecodable(error.to_string()))
     }
 }
 

@@ -19,9 +19,16 @@ struct Server {
     asked: Arc<Mutex<Vec<String>>>,
 }
 
+/// Discovery, two requests, is always the same; what it is followed by is the script's.
 async fn answer(State(server): State<Server>, uri: Uri) -> Response {
     server.asked.lock().unwrap().push(uri.to_string());
-    (server.script)(&uri)
+    match uri.path() {
+        "/apis/example.com" => r#"{"versions":[{"version":"v1"}],"preferredVersion":{"version":"v1"}}"#.into_response(),
+        "/apis/example.com/v1" => {
+            r#"{"resources":[{"name":"myapps","kind":"MyApp","namespaced":true}]}"#.into_response()
+        }
+        _ => (server.script)(&uri),
+    }
 }
 
 async fn serve(script: impl Fn(&Uri) -> Response + Send + Sync + 'static) -> (Requests, Arc<Mutex<Vec<String>>>) {
@@ -36,14 +43,13 @@ async fn serve(script: impl Fn(&Uri) -> Response + Send + Sync + 'static) -> (Re
     config.default_retry = false;
     let collection = Collection {
         group: "example.com".into(),
-        version: "v1".into(),
+        version: None,
         resource: "myapps".into(),
-        kind: "MyApp".into(),
         namespace: None,
         label_selector: "tier in (a,b)".into(),
         field_selector: String::new(),
     };
-    (Requests::new(kube::Client::try_from(config).unwrap(), collection), asked)
+    (Requests::new(Connection::of_client(kube::Client::try_from(config).unwrap()), collection, None), asked)
 }
 
 fn version(number: u128) -> ResourceVersion {
@@ -79,7 +85,7 @@ async fn a_watch_gives_the_objects_bytes_as_sent_and_ends_cleanly() {
     let lines = watch(&requests).await;
     let [Ok(WatchLine::Added(added)), Ok(WatchLine::Bookmark { .. })] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!(added.bytes, object("a", 7).as_bytes());
-    let asked = asked.lock().unwrap()[0].clone();
+    let asked = asked.lock().unwrap()[2].clone();
     assert_eq!(
         asked,
         "/apis/example.com/v1/myapps?watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=200&labelSelector=tier+in+%28a%2Cb%29"
@@ -149,5 +155,28 @@ async fn pages_are_read_by_their_tokens_and_a_missing_object_is_none() {
         .unwrap();
     assert_eq!((names, second.next, second.resource_version), (vec!["a".into(), "b".into()], None, version(9)));
     assert_eq!(requests.get(&Key::new("n", "gone")).await, Ok(None));
-    assert_eq!(asked.lock().unwrap()[2], "/apis/example.com/v1/namespaces/n/myapps/gone");
+    assert_eq!(asked.lock().unwrap()[4], "/apis/example.com/v1/namespaces/n/myapps/gone");
+}
+
+#[tokio::test]
+async fn a_streaming_list_is_asked_for_by_its_parameters_and_a_server_without_it_is_known() {
+    let (requests, asked) = serve(|_| {
+        let text = r#"{"message":"sendInitialEvents: Forbidden"}"#;
+        (StatusCode::UNPROCESSABLE_ENTITY, text).into_response()
+    })
+    .await;
+    let Err(failure) = requests.stream_list().await else { panic!("it was taken") };
+    assert_eq!(failure, Failure::Invalid("sendInitialEvents: Forbidden".into()));
+    let asked = asked.lock().unwrap()[2].clone();
+    assert!(asked.contains("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_kind_that_vanishes_is_looked_for_anew() {
+    let (requests, asked) = serve(|_| StatusCode::NOT_FOUND.into_response()).await;
+    for _ in 0..2 {
+        assert!(matches!(requests.probe().await, Err(Failure::NotFound(_))));
+    }
+    assert_eq!(requests.found().unwrap().kind, "MyApp", "what it was is still known");
+    assert_eq!(asked.lock().unwrap().iter().filter(|path| *path == "/apis/example.com").count(), 2);
 }

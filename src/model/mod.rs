@@ -6,10 +6,12 @@ mod change;
 mod key;
 mod record;
 mod resource_version;
+mod status;
 mod verdict;
 
 pub use change::{Change, Metadata, Object, Origin, What};
 pub use key::{Key, Uid};
-pub use record::{Doubt, FeedRecord, KeyRecord, Owed, OwedState, Save, Told};
+pub use record::{Doubt, FeedRecord, KeyRecord, Owed, OwedState, Save, Served, Told};
 pub use resource_version::{ParseResourceVersionError, ResourceVersion};
+pub use status::{FeedPhase, FeedStatus, ProcessStatus, RouteCounters, RouteReport};
 pub use verdict::Verdict;

@@ -82,6 +82,17 @@ pub struct FeedRecord {
     pub position: Option<ResourceVersion>,
     /// The newest resourceVersion that the feed was ever given: a smaller one of the cluster is a rewind.
     pub newest: Option<ResourceVersion>,
+    /// As what the collection was found at the first start; it stays pinned to this version.
+    pub served: Option<Served>,
+}
+
+/// How the API server serves a collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The API version without its group, as `v1`.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
 }
 
 /// One transaction: position, told and owed stand or fall together.

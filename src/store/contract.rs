@@ -29,7 +29,11 @@ fn save() -> impl Strategy<Value = Save> {
     let records = proptest::collection::btree_map((0..2_usize, key), record, 0..6);
     (version.clone(), version, proptest::collection::vec(0..2_usize, 0..2), records).prop_map(
         |(position, newest, synced, records)| Save {
-            feed: FeedRecord { position, newest },
+            feed: FeedRecord {
+                position,
+                newest,
+                served: newest.map(|at| Served { version: format!("v{at}"), kind: "MyApp".into() }),
+            },
             synced,
             records: records.into_iter().map(|((route, key), record)| (route, key, record)).collect(),
         },
@@ -173,7 +177,7 @@ fn what_was_committed_is_there_when_the_process_is_killed_before_it_closes_the_f
     let mut store = open(directory.path()).unwrap();
     for number in 1..20 {
         let newest = ResourceVersion::new(number);
-        let save = Save { feed: FeedRecord { position: newest, newest }, ..Save::default() };
+        let save = Save { feed: FeedRecord { position: newest, newest, served: None }, ..Save::default() };
         store.commit("myapps", &routes(), &save).unwrap();
         // The file as a killed process leaves it: all that was written, without what closing would add.
         let killed = tempfile::tempdir().unwrap();

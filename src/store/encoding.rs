@@ -3,7 +3,7 @@
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-use crate::model::{Doubt, FeedRecord, KeyRecord, Origin, Owed, OwedState, ResourceVersion, Told, Uid};
+use crate::model::{Doubt, FeedRecord, KeyRecord, Origin, Owed, OwedState, ResourceVersion, Served, Told, Uid};
 
 const VERSION: u8 = 1;
 const CHECKSUM: usize = 4;
@@ -200,13 +200,26 @@ pub(super) fn encode_feed_record(record: &FeedRecord) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.version(record.position);
     writer.version(record.newest);
+    if let Some(served) = &record.served {
+        writer.byte(1);
+        writer.text(&served.version);
+        writer.text(&served.kind);
+    } else {
+        writer.byte(0);
+    }
     writer.finish()
 }
 
 /// A feed's record from bytes.
 pub(super) fn decode_feed_record(bytes: &[u8]) -> Result<FeedRecord, DecodeError> {
     let mut reader = Reader::new(bytes)?;
-    let record = FeedRecord { position: reader.version()?, newest: reader.version()? };
+    let (position, newest) = (reader.version()?, reader.version()?);
+    let served = match reader.byte()? {
+        0 => None,
+        1 => Some(Served { version: reader.text()?.to_owned(), kind: reader.text()?.to_owned() }),
+        _ => return Err(DecodeError::Layout),
+    };
+    let record = FeedRecord { position, newest, served };
     reader.end()?;
     Ok(record)
 }

@@ -1,8 +1,11 @@
-//! The engine, the feed, the store and the sinks together, on a real API server.
+//! The program on real servers: kube-apiserver, etcd, Kafka, nats-server, an HTTP receiver.
+
+#![cfg(all(feature = "kafka", feature = "nats", feature = "webhook"))]
 
 #[path = "../support/mod.rs"]
 mod support;
 
-mod main_job;
-#[cfg(feature = "nats")]
+mod crashes;
+mod downtime;
+mod four_sinks;
 mod nats;

@@ -17,14 +17,14 @@ fn event(name: &str) -> Event {
         cluster: "test".into(),
         group: "example.com".into(),
         resource: "myapps".into(),
-        api_version: "example.com/v1".into(),
-        kind: "MyApp".into(),
         type_prefix: "dev.crier.resource".into(),
         epoch: 1_700_000_000,
     };
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     let occurrence = Occurrence {
         what: What::Deleted,
+        api_version: "example.com/v1",
+        kind: "MyApp",
         key: &Key::new("team-a", name),
         uid: &Uid::new(&format!("uid-{name}")),
         resource_version: ResourceVersion::new(7).unwrap(),

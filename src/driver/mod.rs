@@ -1,52 +1,49 @@
 //! The loop of one feed: one input in, actions out, one timer. It carries out what the engine decides and decides
 //! nothing itself.
 
-use std::collections::BTreeMap;
+mod reader;
+mod report;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::StreamExt;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::engine::{
-    Action, DeliveryId, Engine, EngineSettings, FeedFailure, FeedState, Fetched, Publication, RouteSettings,
-    RouteState, RouteStatus,
+    Action, DeliveryId, Engine, EngineSettings, FeedFailure, Fetched, Publication, RouteSettings, RouteState,
 };
 use crate::event::{Encoder, Occurrence, SpanError};
-use crate::kubernetes::{Failure, Requests, WatchLine};
-use crate::model::{Change, Key, Object, Origin, ResourceVersion, Save, Verdict};
+use crate::kubernetes::{Collection, Connection, Failure, Requests, TypeMeta, WatchLine};
+use crate::model::{Change, Key, Object, Origin, ResourceVersion, Save, Served, Verdict};
 use crate::sink::{Delivery, Sink};
 use crate::store::{Store, StoreError};
+use reader::{Reader, feed_failure};
+use report::Report;
+pub use report::{Heartbeat, Status, describe_cause};
 
 /// Inputs that wait for the loop. The loop never waits for a sink, so that the reader is never held up for long.
 const QUEUE: usize = 1_024;
+/// So many inputs are taken before the engine is asked what to do; the rest wait their turn.
+const BATCH: usize = 256;
+/// The loop turns at least this often, so that one that hangs can be told from one that has nothing to do.
+const BEAT: Duration = Duration::from_secs(5);
 /// What is in flight when the process is asked to stop may take this long to finish.
 const DRAIN: Duration = Duration::from_secs(20);
 
 /// One route as the driver needs it.
+#[derive(Clone)]
 pub struct DriverRoute {
     /// The route's name, under which its state is kept.
     pub name: String,
     /// How it debounces and retries.
     pub settings: RouteSettings,
     /// How its events are made.
-    pub encoder: Encoder,
+    pub encoder: Arc<Encoder>,
     /// Where they go.
     pub sink: Arc<dyn Sink>,
-}
-
-/// Where a feed and its routes stand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// The feed.
-    pub feed: FeedState,
-    /// The newest version that was read.
-    pub position: Option<ResourceVersion>,
-    /// The routes by name.
-    pub routes: BTreeMap<String, RouteStatus>,
 }
 
 /// A store that several feeds share.
@@ -63,9 +60,10 @@ enum Input {
 
 enum StreamInput {
     Listed(Vec<Object>),
-    ListEnded(Result<ResourceVersion, Failure>),
+    ListRemoved(Object),
+    ListEnded(Result<ResourceVersion, FeedFailure>),
     Line(WatchLine),
-    WatchEnded(Option<Failure>),
+    WatchEnded(Option<FeedFailure>),
 }
 
 /// Drives one feed until it is told to stop.
@@ -75,6 +73,8 @@ pub struct Driver {
     routes: Vec<DriverRoute>,
     names: Arc<[String]>,
     requests: Requests,
+    // Of the collection's objects; known before anything is told, since all begins with a list.
+    types: TypeMeta,
     store: SharedStore,
     tasks: JoinSet<()>,
     // The number of the newest list or watch, and how to end it.
@@ -82,7 +82,8 @@ pub struct Driver {
     stream_task: Option<AbortHandle>,
     sender: mpsc::Sender<Input>,
     inputs: mpsc::Receiver<Input>,
-    status: watch::Sender<Status>,
+    report: Report,
+    beat: Arc<Heartbeat>,
     began: Instant,
     watch_duration: Duration,
 }
@@ -94,39 +95,45 @@ impl Driver {
     /// When the state cannot be read.
     pub fn new(
         feed: String,
-        requests: Requests,
+        connection: Arc<Connection>,
+        collection: Collection,
         routes: Vec<DriverRoute>,
         store: SharedStore,
         seed: u64,
-    ) -> Result<(Self, watch::Receiver<Status>), StoreError> {
+    ) -> Result<(Self, watch::Receiver<Status>, Arc<Heartbeat>), StoreError> {
         let mut state = store.lock().unwrap_or_else(PoisonError::into_inner).load(&feed)?;
         let restored = routes.iter().map(|route| {
             let records = state.records.remove(&route.name).unwrap_or_default();
             (route.settings.clone(), RouteState { synced: state.synced.contains(&route.name), records })
         });
+        let requests = Requests::new(connection, collection, state.feed.served.clone());
+        let types = types(&requests);
         let settings = EngineSettings { seed, ..EngineSettings::default() };
         let engine = Engine::new(settings, state.feed, restored.collect(), Duration::ZERO);
         let names: Arc<[String]> = routes.iter().map(|route| route.name.clone()).collect();
         let (sender, inputs) = mpsc::channel(QUEUE);
-        let (status, watcher) = watch::channel(describe(&engine, &names));
+        let (report, status) = Report::new(&feed, &names, &engine);
+        let beat = Arc::new(Heartbeat::new());
         let driver = Self {
             feed,
             engine,
             routes,
             names,
             requests,
+            types,
             store,
             tasks: JoinSet::new(),
             stream: 0,
             stream_task: None,
             sender,
             inputs,
-            status,
+            report,
+            beat: Arc::clone(&beat),
             began: Instant::now(),
             // Watches of many feeds do not end all at once: 150 to 220 s.
             watch_duration: Duration::from_secs(150 + seed % 71),
         };
-        Ok((driver, watcher))
+        Ok((driver, status, beat))
     }
 
     /// Runs until `stop` turns true; then reading stops, what is in flight finishes or is given up, and all is saved.
@@ -136,28 +143,27 @@ impl Driver {
             while let Some(action) = self.engine.poll_action(self.now()) {
                 self.act(action);
             }
-            self.status.send_if_modified(|status| {
-                let now = describe(&self.engine, &self.names);
-                let changed = *status != now;
-                *status = now;
-                changed
-            });
-            if self.engine.is_drained() {
-                return;
+            self.beat.beat();
+            let drained = self.engine.is_drained();
+            self.report.publish(&self.engine, drained);
+            if drained {
+                break;
             }
             let engine_deadline = self.engine.poll_deadline().map(|deadline| self.began + deadline);
-            let deadline = engine_deadline.into_iter().chain(drain_by).min();
-            let timer = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let rest = Instant::now() + BEAT;
+            let deadlines = engine_deadline.into_iter().chain(drain_by).chain(self.report.deadline());
+            let timer = tokio::time::sleep_until(deadlines.fold(rest, Instant::min));
             tokio::select! {
                 input = self.inputs.recv() => {
                     // The driver holds a sender itself, so that there is always an input to come.
-                    let Some(input) = input else { return };
+                    let Some(input) = input else { break };
                     self.take(input);
+                    // What else has arrived goes into the same round of decisions.
+                    for _ in 0..BATCH {
+                        let Ok(input) = self.inputs.try_recv() else { break };
+                        self.take(input);
+                    }
+                    self.report.touch();
                 }
                 Some(ended) = self.tasks.join_next() => {
                     if let Err(error) = ended && error.is_panic() {
@@ -165,17 +171,21 @@ impl Driver {
                     }
                 }
                 () = timer => {
+                    self.report.touch();
                     if drain_by.is_some_and(|by| Instant::now() >= by) {
                         tracing::warn!(feed = self.feed, "gave up waiting for deliveries; they are told again at the next start");
-                        return;
+                        break;
                     }
                 }
                 _ = stop.wait_for(|stop| *stop), if drain_by.is_none() => {
                     drain_by = Some(Instant::now() + DRAIN);
+                    self.end_stream();
                     self.engine.handle_drain();
                 }
             }
         }
+        // Nothing of it goes on when another driver takes its place.
+        self.tasks.shutdown().await;
     }
 
     fn now(&self) -> Duration {
@@ -186,14 +196,13 @@ impl Driver {
         let (requests, sender) = (self.requests.clone(), self.sender.clone());
         match action {
             Action::Probe => self.spawn(async move { Input::Probed(requests.probe().await) }),
-            // Streaming lists are not read yet: pages serve every server.
-            Action::List { .. } => {
-                let stream = self.end_stream();
-                self.stream_task = Some(self.tasks.spawn(list(requests, sender, stream)));
+            Action::List { streaming } => {
+                let reader = Reader { requests, sender, stream: self.end_stream() };
+                self.stream_task = Some(self.tasks.spawn(reader.list(streaming)));
             }
             Action::Watch { from } => {
-                let stream = self.end_stream();
-                self.stream_task = Some(self.tasks.spawn(follow(requests, sender, stream, from, self.watch_duration)));
+                let reader = Reader { requests, sender, stream: self.end_stream() };
+                self.stream_task = Some(self.tasks.spawn(reader.follow(from, self.watch_duration)));
             }
             Action::Fetch { key } => self.spawn(async move {
                 let fetched = requests.get(&key).await;
@@ -242,6 +251,8 @@ impl Driver {
         let delivery = publication.delivery;
         let occurrence = Occurrence {
             what: publication.what,
+            api_version: &self.types.api_version,
+            kind: &self.types.kind,
             key: &publication.key,
             uid: &publication.uid,
             resource_version: publication.resource_version,
@@ -272,7 +283,10 @@ impl Driver {
     fn take(&mut self, input: Input) {
         let now = self.now();
         match input {
-            Input::Probed(answer) => self.engine.handle_probed(now, answer.map_err(feed_failure)),
+            Input::Probed(answer) => {
+                self.note_served();
+                self.engine.handle_probed(now, answer.map_err(feed_failure));
+            }
             Input::Stream(stream, input) if stream == self.stream => self.take_stream(now, input),
             Input::Stream(..) => {}
             Input::Fetched(key, fetched) => {
@@ -288,11 +302,19 @@ impl Driver {
             }
             Input::Delivered(delivery, verdict) => {
                 if verdict != Verdict::Delivered {
-                    tracing::warn!(feed = self.feed, ?verdict, "a delivery did not succeed");
+                    tracing::debug!(feed = self.feed, ?verdict, "a delivery did not succeed");
                 }
                 self.engine.handle_delivered(now, delivery, verdict);
             }
             Input::Saved(succeeded) => self.engine.handle_saved(now, succeeded),
+        }
+    }
+
+    /// What discovery found is kept with the position, and is what deletions without an object are told with.
+    fn note_served(&mut self) {
+        if let Some(served) = self.requests.found() {
+            self.types = types(&self.requests);
+            self.engine.handle_served(Served::clone(&served));
         }
     }
 
@@ -310,10 +332,14 @@ impl Driver {
                     }
                 }
             }
-            StreamInput::ListEnded(Ok(at)) => self.engine.handle_list_finished(now, at),
-            StreamInput::ListEnded(Err(failure)) => self.engine.handle_list_failed(now, feed_failure(failure)),
+            StreamInput::ListRemoved(object) => self.engine.handle_list_removed(&object.metadata.key),
+            StreamInput::ListEnded(Ok(at)) => {
+                self.note_served();
+                self.engine.handle_list_finished(now, at);
+            }
+            StreamInput::ListEnded(Err(failure)) => self.engine.handle_list_failed(now, failure),
             StreamInput::Line(line) => self.take_line(now, line),
-            StreamInput::WatchEnded(failure) => self.engine.handle_stream_ended(now, failure.map(feed_failure)),
+            StreamInput::WatchEnded(failure) => self.engine.handle_stream_ended(now, failure),
         }
     }
 
@@ -339,62 +365,7 @@ impl Driver {
     }
 }
 
-async fn list(requests: Requests, sender: mpsc::Sender<Input>, stream: u64) {
-    let mut token: Option<String> = None;
-    let ended = loop {
-        let mut objects = Vec::new();
-        let page = requests.list_page(token.as_deref(), |object| objects.push(object)).await;
-        if sender.send(Input::Stream(stream, StreamInput::Listed(objects))).await.is_err() {
-            return;
-        }
-        match page {
-            // The list's version is that of its first page; all pages of one token have it.
-            Ok(page) if page.next.is_none() => break Ok(page.resource_version),
-            Ok(page) => token = page.next,
-            Err(failure) => break Err(failure),
-        }
-    };
-    let _ = sender.send(Input::Stream(stream, StreamInput::ListEnded(ended))).await;
-}
-
-async fn follow(
-    requests: Requests,
-    sender: mpsc::Sender<Input>,
-    stream: u64,
-    from: ResourceVersion,
-    duration: Duration,
-) {
-    let mut failure = None;
-    match requests.watch(from, duration).await {
-        Ok(mut lines) => {
-            while let Some(line) = lines.next().await {
-                match line {
-                    Ok(line) => {
-                        if sender.send(Input::Stream(stream, StreamInput::Line(line))).await.is_err() {
-                            return;
-                        }
-                    }
-                    Err(error) => failure = Some(error),
-                }
-            }
-        }
-        Err(error) => failure = Some(error),
-    }
-    let _ = sender.send(Input::Stream(stream, StreamInput::WatchEnded(failure))).await;
-}
-
-fn feed_failure(failure: Failure) -> FeedFailure {
-    match failure {
-        Failure::Expired(_) => FeedFailure::Expired,
-        Failure::Throttled { reason, after } => FeedFailure::Throttled { reason, after },
-        Failure::NotFound(reason) => FeedFailure::NotServed(reason),
-        Failure::Forbidden(reason) => FeedFailure::Forbidden(reason),
-        Failure::Undecodable(reason) => FeedFailure::Undecodable(reason),
-        Failure::Other(reason) => FeedFailure::Other(reason),
-    }
-}
-
-fn describe(engine: &Engine, names: &[String]) -> Status {
-    let routes = names.iter().enumerate().map(|(number, name)| (name.clone(), engine.route_status(number)));
-    Status { feed: engine.feed_state(), position: engine.position(), routes: routes.collect() }
+fn types(requests: &Requests) -> TypeMeta {
+    let Some(served) = requests.found() else { return TypeMeta { api_version: String::new(), kind: String::new() } };
+    TypeMeta { api_version: requests.api_version(&served.version), kind: served.kind.clone() }
 }

@@ -1,0 +1,111 @@
+//! Where the process's status is put together from its parts, whenever somebody asks.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::driver::{Heartbeat, Status, describe_cause};
+use crate::engine::FeedState;
+use crate::model::{FeedPhase, FeedStatus, ProcessStatus, RouteCounters, RouteReport};
+
+/// What is known of all feeds.
+pub(super) struct Board {
+    starting: Mutex<Option<String>>,
+    feeds: Mutex<Vec<Entry>>,
+}
+
+struct Entry {
+    name: String,
+    driver: Option<(watch::Receiver<Status>, Arc<Heartbeat>)>,
+    trouble: Option<String>,
+    restarts: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Board {
+    pub(super) fn new(names: impl Iterator<Item = String>) -> Self {
+        let feeds = names.map(|name| Entry { name, driver: None, trouble: None, restarts: 0 });
+        Self { starting: Mutex::new(Some("looks for the cluster".to_owned())), feeds: Mutex::new(feeds.collect()) }
+    }
+
+    pub(super) fn waiting_for_cluster(&self, reason: &str) {
+        *lock(&self.starting) = Some(format!("waits for the cluster: {reason}"));
+    }
+
+    pub(super) fn started(&self) {
+        *lock(&self.starting) = None;
+    }
+
+    pub(super) fn driver_began(&self, feed: usize, status: watch::Receiver<Status>, beat: Arc<Heartbeat>) {
+        let entry = &mut lock(&self.feeds)[feed];
+        entry.driver = Some((status, beat));
+        entry.trouble = None;
+    }
+
+    pub(super) fn driver_failed(&self, feed: usize, reason: String) {
+        let entry = &mut lock(&self.feeds)[feed];
+        entry.driver = None;
+        entry.trouble = Some(reason);
+        entry.restarts += 1;
+    }
+
+    pub(super) fn status(&self) -> ProcessStatus {
+        let starting = lock(&self.starting).clone();
+        let feeds = lock(&self.feeds).iter().map(Entry::describe).collect();
+        ProcessStatus { version: env!("CARGO_PKG_VERSION"), starting, feeds }
+    }
+}
+
+impl Entry {
+    fn describe(&self) -> FeedStatus {
+        let mut described = FeedStatus {
+            feed: self.name.clone(),
+            state: FeedPhase::Starting,
+            reason: self.trouble.clone(),
+            resource_version: None,
+            caught_up: false,
+            silent_for_seconds: 0,
+            restarts: self.restarts,
+            routes: Vec::new(),
+        };
+        let Some((status, beat)) = &self.driver else { return described };
+        let status = status.borrow();
+        (described.state, described.reason) = match &status.feed {
+            FeedState::Probing => (FeedPhase::Probing, None),
+            FeedState::Listing => (FeedPhase::Listing, None),
+            FeedState::Watching => (FeedPhase::Watching, None),
+            FeedState::Waiting { reason } => (FeedPhase::Waiting, Some(reason.clone())),
+            FeedState::Parked(cause) => (FeedPhase::Parked, Some(describe_cause(cause))),
+        };
+        described.resource_version = status.position.map(|position| position.to_string());
+        described.caught_up = status.caught_up;
+        described.silent_for_seconds = beat.silent_for().as_secs();
+        described.routes = status
+            .routes
+            .iter()
+            .map(|(route, status)| RouteReport {
+                route: route.clone(),
+                told: status.told,
+                owed: status.owed,
+                in_flight: status.in_flight,
+                synced: status.synced,
+                gone: status.gone,
+                last_error: status.last_error.clone(),
+                counters: RouteCounters {
+                    delivered: status.counters.delivered,
+                    retried: status.counters.retried,
+                    rejected: status.counters.rejected,
+                    unavailable: status.counters.unavailable,
+                    repeats: status.counters.repeats,
+                    suppressed: status.counters.suppressed,
+                    coalesced: status.counters.coalesced,
+                    comparisons: status.counters.comparisons,
+                },
+            })
+            .collect();
+        described
+    }
+}

@@ -1,0 +1,176 @@
+//! The composition root: configuration, store, sinks, cluster, feeds, the HTTP port; and how they end. It decides nothing
+//! about events.
+
+mod board;
+mod build;
+mod sinks;
+mod supervise;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::admin;
+use crate::config::{Config, State};
+use crate::driver::SharedStore;
+use crate::kubernetes::{Connection, ConnectionError, ConnectionSettings, Failure};
+use crate::store::{DiskStore, MemoryStore, OpenOptions, StoreError};
+use board::Board;
+
+pub use build::{BuildError, PlannedFeed, plan};
+pub use sinks::SinkError;
+
+/// Between two questions for the cluster's identity while nobody answers.
+const PATIENCE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+
+/// Why the process cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The routes cannot be made of the configuration.
+    #[error("the routes cannot be set up")]
+    Build(#[from] BuildError),
+    /// A sink cannot be made of its settings.
+    #[error("the sink {name} cannot be set up")]
+    Sink {
+        /// Which.
+        name: String,
+        /// Why.
+        source: SinkError,
+    },
+    /// The state cannot be used.
+    #[error("the state cannot be used")]
+    Store(#[from] StoreError),
+    /// There is no cluster to connect to.
+    #[error("there is no connection to a cluster")]
+    Connection(#[from] ConnectionError),
+    /// The HTTP port is taken.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl RunError {
+    /// What to do about it, if something can be said.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Build(error) => Some(error.hint().to_owned()),
+            Self::Sink { source, .. } => source.hint().map(str::to_owned),
+            Self::Store(error) => error.hint().map(str::to_owned),
+            Self::Connection(error) => Some(error.hint().to_owned()),
+            Self::Listen { .. } => Some("set admin.address to a free address, such as 127.0.0.1:8081".to_owned()),
+        }
+    }
+}
+
+/// What the command line says beside the configuration; it wins.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// The kubeconfig's context.
+    pub context: Option<String>,
+    /// The kubeconfig's path.
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// Runs until `stop` turns true, then drains: reading stops, what is in flight finishes or is given up, all is saved.
+///
+/// # Errors
+/// When it cannot begin. What goes wrong later is retried and shown.
+pub async fn run(config: &Config, overrides: Overrides, mut stop: watch::Receiver<bool>) -> Result<(), RunError> {
+    let planned = plan(config)?;
+    let sinks = sinks::make_all(&config.sinks).await?;
+    let store = open_store(&config.state)?;
+    let board = Arc::new(Board::new(planned.iter().map(|feed| feed.name.clone())));
+    let listener = TcpListener::bind(config.admin.address)
+        .await
+        .map_err(|source| RunError::Listen { address: config.admin.address, source })?;
+    let address = listener.local_addr().unwrap_or(config.admin.address).to_string();
+    tracing::info!(address, feeds = planned.len(), version = env!("CARGO_PKG_VERSION"), "crier begins");
+    let mut servants = JoinSet::new();
+    let source = Arc::clone(&board);
+    let sources = admin::Sources { status: Arc::new(move || source.status()), metrics: crate::telemetry::render };
+    servants.spawn(async move {
+        if let Err(error) = admin::serve(listener, sources).await {
+            tracing::error!(%error, "the HTTP port has failed");
+        }
+    });
+    let connection = Connection::open(ConnectionSettings {
+        context: overrides.context.or_else(|| config.kubernetes.context.clone()),
+        kubeconfig: overrides.kubeconfig.or_else(|| config.kubernetes.kubeconfig.clone()),
+        queries_per_second: config.kubernetes.queries_per_second,
+        burst: config.kubernetes.burst,
+    })
+    .await?;
+    let Some(cluster) = identify(config, &connection, &store, &board, &mut stop).await? else { return Ok(()) };
+    let mut feeds = JoinSet::new();
+    for (number, planned) in planned.into_iter().enumerate() {
+        let feed = supervise::Feed {
+            number,
+            routes: build::routes(config, &planned, &cluster, &sinks, &store),
+            planned,
+            connection: Arc::clone(&connection),
+            store: Arc::clone(&store),
+            board: Arc::clone(&board),
+        };
+        feeds.spawn(feed.run(stop.clone()));
+    }
+    board.started();
+    while feeds.join_next().await.is_some() {}
+    tracing::info!("crier has ended; what is owed is saved");
+    Ok(())
+}
+
+fn open_store(state: &State) -> Result<SharedStore, StoreError> {
+    let now = jiff::Timestamp::now().as_second().try_into().unwrap_or_default();
+    let fingerprint_key = rand::random();
+    Ok(match state {
+        State::Memory => Arc::new(Mutex::new(MemoryStore::new(now, fingerprint_key))),
+        State::Directory(path) => {
+            let options = OpenOptions { must_exist: false, now, fingerprint_key };
+            Arc::new(Mutex::new(DiskStore::open(path, &options)?))
+        }
+    })
+}
+
+/// Asks the cluster who it is, for as long as it takes, and ties the state to it: its name in events, or `None` when the
+/// process is asked to stop meanwhile.
+async fn identify(
+    config: &Config,
+    connection: &Arc<Connection>,
+    store: &SharedStore,
+    board: &Board,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<Option<String>, RunError> {
+    let (mut wait, longest) = PATIENCE;
+    loop {
+        let failure = match connection.cluster_uid().await {
+            Ok(uid) => {
+                store.lock().unwrap_or_else(std::sync::PoisonError::into_inner).bind_cluster(uid.as_str())?;
+                return Ok(Some(config.cluster.clone().unwrap_or_else(|| uid.as_str().to_owned())));
+            }
+            // With a name of its own the cluster can do without; a mixed-up state would not be noticed then.
+            Err(Failure::Forbidden(reason)) if config.cluster.is_some() => {
+                tracing::warn!(reason, "the cluster's uid cannot be read, so that the state is not tied to the cluster");
+                return Ok(config.cluster.clone());
+            }
+            Err(Failure::Forbidden(reason)) => {
+                format!("{reason}; grant it, or name the cluster by `cluster` in the configuration")
+            }
+            Err(failure) => failure.to_string(),
+        };
+        tracing::warn!(reason = failure, "waits for the cluster");
+        board.waiting_for_cluster(&failure);
+        tokio::select! {
+            () = tokio::time::sleep(wait) => wait = (wait * 2).min(longest),
+            _ = stop.wait_for(|stop| *stop) => return Ok(None),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A cluster's control plane as far as crier needs one: etcd and kube-apiserver with RBAC.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Process, binaries, free_port};
+
+/// etcd and kube-apiserver. `admin-token` may do everything, `limited-token` nothing until it is granted.
+pub(crate) struct Cluster {
+    api_server: Option<Process>,
+    _etcd: Process,
+    directory: tempfile::TempDir,
+    ports: [u16; 3],
+}
+
+impl Cluster {
+    /// Starts both and waits until the API server is ready.
+    pub(crate) async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let directory = tempfile::tempdir().unwrap();
+        let ports = [free_port(), free_port(), free_port()];
+        let [client, peer, _] = ports.map(|port| format!("http://127.0.0.1:{port}"));
+        let etcd = Process::start(
+            Command::new(binaries().join("etcd"))
+                .arg("--data-dir")
+                .arg(directory.path().join("etcd"))
+                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+                .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+                .args(["--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync"]),
+            &directory.path().join("etcd.log"),
+        );
+        let tokens = "admin-token,admin,admin,\"system:masters\"\nlimited-token,limited,limited,\"limited\"\n";
+        fs::write(directory.path().join("tokens.csv"), tokens).unwrap();
+        let key = directory.path().join("sa.key");
+        let made = Command::new("openssl").args(["genrsa", "-out"]).arg(key).arg("2048").output().unwrap();
+        assert!(made.status.success(), "openssl makes a key");
+        let mut cluster = Self { api_server: None, _etcd: etcd, directory, ports };
+        cluster.start_api_server().await;
+        cluster
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    async fn start_api_server(&mut self) {
+        let [etcd, _, secure] = self.ports;
+        let mut process = Process::start(
+            Command::new(binaries().join("kube-apiserver"))
+                .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
+                .arg(format!("--secure-port={secure}"))
+                .arg(format!("--cert-dir={}", self.file("certificates").display()))
+                .arg(format!("--service-account-key-file={}", self.file("sa.key").display()))
+                .arg(format!("--service-account-signing-key-file={}", self.file("sa.key").display()))
+                .arg(format!("--token-auth-file={}", self.file("tokens.csv").display()))
+                .args(["--bind-address=127.0.0.1", "--service-account-issuer=https://kubernetes.default.svc"])
+                .args(["--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount"])
+                .arg("--service-cluster-ip-range=10.0.0.0/24"),
+            &self.file("kube-apiserver.log"),
+        );
+        process
+            .until_ready("the API server", async || {
+                if !self.file("certificates/apiserver.crt").exists() {
+                    return false;
+                }
+                let client = self.client();
+                let ready = http::Request::get("/readyz").body(Vec::new()).unwrap();
+                // The namespace is made some moments after the server is ready.
+                let namespace = http::Request::get("/api/v1/namespaces/kube-system").body(Vec::new()).unwrap();
+                client.request_text(ready).await.is_ok_and(|text| text == "ok")
+                    && client.request_text(namespace).await.is_ok()
+            })
+            .await;
+        self.api_server = Some(process);
+    }
+
+    /// Kills the API server; what clients read is cut off. Its watch history is gone.
+    pub(crate) fn kill_api_server(&mut self) {
+        self.api_server = None;
+    }
+
+    /// Starts the API server again on the same data and port.
+    pub(crate) async fn restart_api_server(&mut self) {
+        self.kill_api_server();
+        self.start_api_server().await;
+    }
+
+    /// A client with all rights.
+    pub(crate) fn client(&self) -> kube::Client {
+        let mut config = kube::Config::new(self.url().parse().unwrap());
+        config.root_cert_file = Some(self.file("certificates/apiserver.crt"));
+        config.auth_info.token = Some("admin-token".to_owned().into());
+        config.default_retry = false;
+        kube::Client::try_from(config).unwrap()
+    }
+
+    fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.ports[2])
+    }
+
+    /// A kubeconfig with a context for each of the two users, `admin` (the current one) and `limited`.
+    pub(crate) fn kubeconfig(&self, directory: &Path) -> PathBuf {
+        let path = directory.join("kubeconfig");
+        let user = |name: &str| format!("- name: {name}\n  user: {{ token: {name}-token }}\n");
+        let context = |name: &str| format!("- name: {name}\n  context: {{ cluster: test, user: {name} }}\n");
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: admin\nclusters:\n- name: test\n  cluster:\n    server: {}\n    \
+             certificate-authority: {}\nusers:\n{}{}contexts:\n{}{}",
+            self.url(),
+            self.file("certificates/apiserver.crt").display(),
+            user("admin"),
+            user("limited"),
+            context("admin"),
+            context("limited"),
+        );
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Compacts etcd up to now: what the API server's own cache does not hold can no longer be watched.
+    pub(crate) async fn compact(&self) {
+        let client = reqwest::Client::new();
+        let post = async |path: &str, body: String| {
+            let url = format!("http://127.0.0.1:{}{path}", self.ports[0]);
+            let response = client.post(url).body(body).send().await.unwrap().error_for_status().unwrap();
+            serde_json::from_slice::<serde_json::Value>(&response.bytes().await.unwrap()).unwrap()
+        };
+        let status = post("/v3/maintenance/status", "{}".to_owned()).await;
+        let revision = status["header"]["revision"].as_str().unwrap();
+        post("/v3/kv/compaction", format!("{{\"revision\":\"{revision}\",\"physical\":true}}")).await;
+    }
+}

@@ -1,0 +1,77 @@
+//! What somebody who reads a sink's events believes, and what has to be true of any sequence of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// `created`, `updated`, ...
+pub(crate) fn what(event: &Value) -> &str {
+    event["type"].as_str().unwrap().rsplit('.').next().unwrap()
+}
+
+/// Lines of structured events; a line that a kill has torn is nobody's.
+pub(crate) fn parse_lines(text: &str) -> Vec<Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Reads events in the order in which a sink has them, per key.
+#[derive(Default)]
+pub(crate) struct Consumer {
+    /// The newest event of each key, by name; deletions too.
+    pub(crate) newest: BTreeMap<String, Value>,
+    by_id: BTreeMap<String, Value>,
+    /// Events that were there before, with the same id.
+    pub(crate) repeats: usize,
+}
+
+impl Consumer {
+    /// Reads on. The sequence of a key never steps back, and an id stands for one change alone.
+    pub(crate) fn read(&mut self, events: &[Value]) {
+        for event in events {
+            let (name, id) = (event["name"].as_str().unwrap(), event["id"].as_str().unwrap());
+            if let Some(before) = self.newest.get(name) {
+                let (before, now) = (before["sequence"].as_str().unwrap(), event["sequence"].as_str().unwrap());
+                assert!(before <= now, "the sequence of {name} steps back from {before} to {now}");
+            }
+            match self.by_id.insert(id.to_owned(), event.clone()) {
+                Some(before) => {
+                    self.repeats += 1;
+                    for attribute in ["type", "subject", "uid", "resourceversion"] {
+                        let inferred = event["inferred"] == "true" || before["inferred"] == "true";
+                        assert!(inferred || before[attribute] == event[attribute], "{id}: {before}\n{event}");
+                    }
+                }
+                None => {}
+            }
+            self.newest.insert(name.to_owned(), event.clone());
+        }
+    }
+}
+
+/// The newest event of each key.
+pub(crate) fn newest(events: &[Value]) -> BTreeMap<String, Value> {
+    let mut consumer = Consumer::default();
+    consumer.read(events);
+    consumer.newest
+}
+
+/// Whether these events, read to their end, give exactly the objects of the cluster; if not, what differs first.
+pub(crate) fn agrees(events: &[Value], cluster: &BTreeMap<String, Value>) -> Result<(), String> {
+    let newest = newest(events);
+    for (name, object) in cluster {
+        let Some(event) = newest.get(name) else { return Err(format!("{name} was never told")) };
+        let (told, held) = (&event["resourceversion"], &object["metadata"]["resourceVersion"]);
+        if told != held || what(event) == "deleted" {
+            return Err(format!("{name} is told as {} at {told}, the cluster has {held}", what(event)));
+        }
+        let mut sent = object.clone();
+        sent["metadata"].as_object_mut().unwrap().remove("managedFields");
+        if !event["data"].is_null() && event["data"] != sent {
+            return Err(format!("{name} is told as {}, the cluster has {sent}", event["data"]));
+        }
+    }
+    match newest.iter().find(|(name, event)| !cluster.contains_key(*name) && what(event) != "deleted") {
+        Some((name, event)) => Err(format!("{name} is gone, and is told as {}", what(event))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,138 @@
+//! The program itself, as a user runs it: a configuration, a kubeconfig, a process.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Cluster, Process, eventually, free_port, parse_lines};
+
+/// A folder with a configuration and its state, and the process that runs on them.
+pub(crate) struct Crier {
+    directory: tempfile::TempDir,
+    process: Option<Process>,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+impl Crier {
+    /// Writes the configuration; `{dir}` in it stands for the folder. `state`, `admin` and the cluster's name are added.
+    pub(crate) fn prepare(cluster: &Cluster, sinks_and_routes: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let folder = directory.path().display().to_string();
+        let head = format!("cluster: test\nstate: {{ path: {{dir}}/state }}\nadmin: {{ address: \"127.0.0.1:{port}\" }}\n");
+        let text = (head + sinks_and_routes).replace("{dir}", &folder);
+        fs::write(directory.path().join("crier.yaml"), text).unwrap();
+        let kubeconfig = cluster.kubeconfig(directory.path()).display().to_string();
+        let arguments = vec!["--kubeconfig".to_owned(), kubeconfig];
+        Self { directory, process: None, port, arguments }
+    }
+
+    /// As this user of the kubeconfig.
+    pub(crate) fn with_context(mut self, name: &str) -> Self {
+        self.arguments.extend(["--context".to_owned(), name.to_owned()]);
+        self
+    }
+
+    /// A file in the folder.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Starts the process; does not wait for anything.
+    pub(crate) fn start(&mut self) {
+        assert!(self.process.is_none(), "it runs already");
+        let open = |path: &Path| File::options().append(true).create(true).open(path).unwrap();
+        let log = self.file("log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crier"));
+        command
+            .args(["run", "--log-format", "json", "--config"])
+            .arg(self.file("crier.yaml"))
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(open(&self.file("stdout")))
+            .stderr(open(&log));
+        self.process = Some(Process::start_with_output(&mut command, &log));
+    }
+
+    /// Kills it with -9.
+    pub(crate) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Sends SIGTERM and waits for its exit code.
+    pub(crate) async fn terminate(&mut self) -> i32 {
+        let mut process = self.process.take().expect("it runs");
+        process.signal("TERM");
+        let began = Instant::now();
+        loop {
+            if let Some(status) = process.child.try_wait().unwrap() {
+                return status.code().expect("it exits by itself");
+            }
+            assert!(began.elapsed() < Duration::from_secs(40), "it does not end:\n{}", process.end_of_log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// What the admin port answers, with its status; `None` while it does not answer.
+    pub(crate) async fn get(&self, path: &str) -> Option<(u16, String)> {
+        let response = reqwest::get(format!("http://127.0.0.1:{}{path}", self.port)).await.ok()?;
+        Some((response.status().as_u16(), response.text().await.ok()?))
+    }
+
+    /// `/routes`, parsed.
+    pub(crate) async fn status(&self) -> Option<Value> {
+        serde_json::from_str(&self.get("/routes").await?.1).ok()
+    }
+
+    /// Waits for a status that `condition` likes.
+    pub(crate) async fn until(&self, what: &str, limit: Duration, condition: impl Fn(&Value) -> bool) -> Value {
+        let waited = async || {
+            let status = self.status().await?;
+            condition(&status).then_some(status)
+        };
+        match tokio::time::timeout(limit, eventually(what, limit * 2, waited)).await {
+            Ok(status) => status,
+            Err(_) => panic!("waited in vain for {limit:?}: {what}\n{:#?}\n{}", self.status().await, self.end_of_log()),
+        }
+    }
+
+    /// Waits until every feed has read up to this version and every route has told all of it.
+    pub(crate) async fn until_told(&self, version: u128, limit: Duration) {
+        self.until(&format!("everything up to {version} is told"), limit, |status| {
+            let feeds = status["feeds"].as_array().unwrap();
+            !feeds.is_empty()
+                && feeds.iter().all(|feed| {
+                    let read = feed["resourceVersion"].as_str().is_some_and(|at| at.parse::<u128>().unwrap() >= version);
+                    let routes = feed["routes"].as_array().unwrap();
+                    read && routes.iter().all(|route| route["synced"] == true && route["owed"] == 0)
+                })
+        })
+        .await;
+    }
+
+    /// The lines of a file sink.
+    pub(crate) fn lines(&self, name: &str) -> Vec<Value> {
+        parse_lines(&fs::read_to_string(self.file(name)).unwrap_or_default())
+    }
+
+    /// Its log so far.
+    pub(crate) fn log(&self) -> Vec<Value> {
+        parse_lines(&fs::read_to_string(self.file("log")).unwrap_or_default())
+    }
+
+    fn end_of_log(&self) -> String {
+        self.process.as_ref().map(Process::end_of_log).unwrap_or_default()
+    }
+
+    /// Resident memory, in KiB.
+    pub(crate) fn resident(&self) -> u64 {
+        let id = self.process.as_ref().expect("it runs").id();
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
