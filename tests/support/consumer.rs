@@ -31,7 +31,7 @@ impl Consumer {
             let (name, id) = (event["name"].as_str().unwrap(), event["id"].as_str().unwrap());
             if let Some(before) = self.newest.get(name) {
                 let (before, now) = (before["sequence"].as_str().unwrap(), event["sequence"].as_str().unwrap());
-                assert!(before <= now, "the sequence of {name} steps back from {before} to {now}");
+                assert!(before <= now, "the sequence of {name} steps back from {before} to {now}: {event}");
             }
             match self.by_id.insert(id.to_owned(), event.clone()) {
                 Some(before) => {

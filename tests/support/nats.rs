@@ -70,7 +70,12 @@ impl Nats {
         let client = async_nats::connect(self.url()).await.unwrap();
         let mut stream = jetstream::new(client).get_stream("CR").await.unwrap();
         let count = usize::try_from(stream.info().await.unwrap().state.messages).unwrap();
-        let consumer = stream.create_consumer(jetstream::consumer::pull::Config::default()).await.unwrap();
+        // What is not acknowledged would come again, and hold up what follows.
+        let config = jetstream::consumer::pull::Config {
+            ack_policy: jetstream::consumer::AckPolicy::None,
+            ..Default::default()
+        };
+        let consumer = stream.create_consumer(config).await.unwrap();
         let mut stored = Vec::new();
         while stored.len() < count {
             let mut batch = consumer.fetch().max_messages(500).messages().await.unwrap();
