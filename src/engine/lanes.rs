@@ -194,7 +194,12 @@ impl Engine {
             Verdict::Unavailable { reason, after } => {
                 state.counters.unavailable += 1;
                 state.last_error = Some(reason);
-                let wait = state.breaker.fail(&mut self.jitter, ENDPOINT_BASE, ENDPOINT_CAP, after);
+                // What was in flight together tells of one failure, not of as many as there were deliveries.
+                let wait = if now < state.blocked_until {
+                    after.unwrap_or_default()
+                } else {
+                    state.breaker.fail(&mut self.jitter, ENDPOINT_BASE, ENDPOINT_CAP, after)
+                };
                 state.blocked_until = state.blocked_until.max(now + wait);
             }
             Verdict::Gone { reason } => {

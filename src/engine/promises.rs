@@ -278,6 +278,25 @@ fn an_unavailable_sink_is_asked_by_one_delivery_at_a_time() {
 }
 
 #[test]
+fn deliveries_that_fail_together_are_one_failure_of_the_sink() {
+    let mut script = Script::watching(0, 0);
+    for number in 0..8 {
+        let object = object(&format!("app-{number}"), number, 11 + u128::from(number), 1);
+        let change = Change { object, present: true, origin: Origin::Watch };
+        script.engine.handle_change(script.now, change, &[1]);
+    }
+    let failed = script.publications();
+    assert_eq!(failed.len(), 8);
+    for publication in failed {
+        let verdict = Verdict::Unavailable { reason: "refused".into(), after: None };
+        script.engine.handle_delivered(script.now, publication.delivery, verdict);
+    }
+    script.pass(1_000);
+    assert_eq!(script.told().len(), 1, "one delivery asks after a second whether the sink is back");
+    assert_eq!(script.told().len(), 7, "and when it is, the others follow at once");
+}
+
+#[test]
 fn a_refused_state_is_kept_and_the_next_one_is_tried_at_once() {
     let mut script = Script::watching(0, 0);
     script.change(1, 11, 1);

@@ -1,5 +1,6 @@
 //! What every store promises, held against both; and what the one on disk promises beyond: to survive and to notice.
 
+use crate::model::Served;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
