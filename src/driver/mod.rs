@@ -62,6 +62,7 @@ enum StreamInput {
     Listed(Vec<Object>),
     ListRemoved(Object),
     ListEnded(Result<ResourceVersion, FeedFailure>),
+    WatchBegun,
     Line(WatchLine),
     WatchEnded(Option<FeedFailure>),
 }
@@ -338,6 +339,7 @@ impl Driver {
                 self.engine.handle_list_finished(now, at);
             }
             StreamInput::ListEnded(Err(failure)) => self.engine.handle_list_failed(now, failure),
+            StreamInput::WatchBegun => self.engine.handle_watch_begun(),
             StreamInput::Line(line) => self.take_line(now, line),
             StreamInput::WatchEnded(failure) => self.engine.handle_stream_ended(now, failure),
         }

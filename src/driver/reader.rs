@@ -75,6 +75,9 @@ impl Reader {
         let mut failure = None;
         match self.requests.watch(from, duration).await {
             Ok(mut lines) => {
+                if self.send(StreamInput::WatchBegun).await.is_err() {
+                    return;
+                }
                 while let Some(line) = lines.next().await {
                     match line {
                         Ok(line) => {

@@ -89,6 +89,8 @@ enum State {
     },
     Watching {
         since: Now,
+        // Whether the API server has taken the request.
+        begun: bool,
         heard: bool,
     },
     Waiting {
@@ -108,13 +110,25 @@ pub(super) struct Feed {
     record: FeedRecord,
     streaming: bool,
     backoff: Backoff,
+    // A parked feed waits by its own measure: what follows when the cause is gone begins anew.
+    parked: Backoff,
+    // What the last look has met, shown until another one gets further.
+    trouble: Option<FeedState>,
     // Failures of the watch other than "expired" in a row at one position: the third leads to a list.
     strikes: u32,
 }
 
 impl Feed {
     pub(super) fn new(record: FeedRecord) -> Self {
-        Self { state: State::Ready(Next::List), record, streaming: true, backoff: Backoff::default(), strikes: 0 }
+        Self {
+            state: State::Ready(Next::List),
+            record,
+            streaming: true,
+            backoff: Backoff::default(),
+            parked: Backoff::default(),
+            trouble: None,
+            strikes: 0,
+        }
     }
 
     pub(super) fn record(&self) -> FeedRecord {
@@ -134,8 +148,11 @@ impl Feed {
     }
 
     pub(super) fn describe(&self) -> FeedState {
+        if let Some(trouble) = &self.trouble {
+            return trouble.clone();
+        }
         match &self.state {
-            State::Ready(Next::Probe) | State::Probing => FeedState::Probing,
+            State::Ready(Next::Probe) | State::Probing | State::Watching { begun: false, .. } => FeedState::Probing,
             State::Ready(Next::List) | State::Listing { .. } => FeedState::Listing,
             State::Watching { .. } => FeedState::Watching,
             State::Waiting { reason, .. } => FeedState::Waiting { reason: reason.clone() },
@@ -157,6 +174,7 @@ impl Feed {
     pub(super) fn note_listed(&mut self, key: &Key, uid: &Uid) -> bool {
         let State::Listing { seen } = &mut self.state else { return false };
         seen.insert(key.clone(), uid.clone());
+        self.trouble = None;
         true
     }
 
@@ -168,10 +186,16 @@ impl Feed {
     }
 
     pub(super) fn note_heard(&mut self) {
-        if let State::Watching { heard, .. } = &mut self.state {
-            *heard = true;
+        if let State::Watching { begun, heard, .. } = &mut self.state {
+            (*begun, *heard) = (true, true);
         }
+        self.succeed();
+    }
+
+    fn succeed(&mut self) {
         self.backoff.succeed();
+        self.parked.succeed();
+        self.trouble = None;
         self.strikes = 0;
     }
 
@@ -181,8 +205,7 @@ impl Feed {
         let seen = std::mem::take(seen);
         self.record.position = Some(at);
         self.record.newest = self.record.newest.max(Some(at));
-        self.backoff.succeed();
-        self.strikes = 0;
+        self.succeed();
         self.state = State::Ready(Next::Probe);
         Some(seen)
     }
@@ -231,7 +254,7 @@ impl Engine {
                 self.park(now, Next::Probe, ParkCause::Rewound { newest, cluster });
             }
             (Ok(_), Some(from)) => {
-                self.feed.state = State::Watching { since: now, heard: false };
+                self.feed.state = State::Watching { since: now, begun: false, heard: false };
                 self.actions.push_back(Action::Watch { from });
             }
             (Ok(_), None) => self.feed.state = State::Ready(Next::List),
@@ -246,9 +269,17 @@ impl Engine {
         }
     }
 
+    /// The API server has taken the watch; whether it tells anything is another question.
+    pub fn handle_watch_begun(&mut self) {
+        if let State::Watching { begun, .. } = &mut self.feed.state {
+            *begun = true;
+            self.feed.trouble = None;
+        }
+    }
+
     /// The watch has ended, cleanly (`None`) or by a failure. A clean end never means "up to date".
     pub fn handle_stream_ended(&mut self, now: Now, failure: Option<FeedFailure>) {
-        let State::Watching { since, heard } = self.feed.state else { return };
+        let State::Watching { since, heard, .. } = self.feed.state else { return };
         match failure {
             None if heard || now >= since + SHORT_WATCH => self.feed.state = State::Ready(Next::Probe),
             None => {
@@ -301,11 +332,15 @@ impl Engine {
             FeedFailure::Other(reason) => (next, reason, None),
         };
         let until = now + self.feed.backoff.fail(&mut self.jitter, BASE, CAP, after);
+        self.feed.trouble = Some(FeedState::Waiting { reason: reason.clone() });
         self.feed.state = State::Waiting { until, next, reason };
     }
 
     fn park(&mut self, now: Now, next: Next, cause: ParkCause) {
-        let until = now + self.feed.backoff.fail(&mut self.jitter, BASE, PARKED_CAP, None);
+        // Whoever parks has been answered.
+        self.feed.backoff.succeed();
+        let until = now + self.feed.parked.fail(&mut self.jitter, BASE, PARKED_CAP, None);
+        self.feed.trouble = Some(FeedState::Parked(cause.clone()));
         self.feed.state = State::Parked { until, next, cause };
     }
 }

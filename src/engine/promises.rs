@@ -260,6 +260,47 @@ fn a_missing_kind_parks_the_feed_and_is_looked_for_within_five_seconds() {
 }
 
 #[test]
+fn a_watch_that_is_refused_is_no_watch() {
+    let mut script = Script::watching(0, 0);
+    assert_eq!(script.engine.feed_state(), FeedState::Probing, "it was only asked for");
+    let refused = FeedFailure::Forbidden("cannot watch".into());
+    script.engine.handle_stream_ended(script.now, Some(refused));
+    assert_eq!(script.engine.feed_state(), FeedState::Parked(ParkCause::Forbidden("cannot watch".into())));
+    script.pass(5_000);
+    assert_eq!(script.run(), [Action::Probe]);
+    script.engine.handle_probed(script.now, Ok(version(10)));
+    assert_eq!(script.run(), [Action::Watch { from: version(10) }]);
+    assert!(matches!(script.engine.feed_state(), FeedState::Parked(_)), "a probe proves nothing of the watch");
+    script.engine.handle_watch_begun();
+    assert_eq!(script.engine.feed_state(), FeedState::Watching);
+}
+
+#[test]
+fn a_kind_that_comes_up_slowly_is_followed_soon_however_long_it_was_missing() {
+    let mut script = Script::with(Script::settings(0, 0), FeedRecord::default(), RouteState::default());
+    let fail = |script: &mut Script, failure| {
+        assert_eq!(script.run(), [Action::List { streaming: true }]);
+        script.engine.handle_list_failed(script.now, failure);
+        assert_eq!(script.run(), []);
+    };
+    let missing = FeedState::Parked(ParkCause::NotServed("no such kind".into()));
+    for _ in 0..20 {
+        fail(&mut script, FeedFailure::NotServed("no such kind".into()));
+        assert_eq!(script.engine.feed_state(), missing);
+        script.now = script.engine.poll_deadline().unwrap();
+        assert_eq!(script.engine.feed_state(), missing, "looking again is no news until it has found something");
+    }
+    // Its storage comes up: the API server asks to wait a second, once and again.
+    let asked = script.now;
+    for _ in 0..2 {
+        let reason = "storage is (re)initializing".to_owned();
+        fail(&mut script, FeedFailure::Throttled { reason, after: Some(MS(1_000)) });
+        script.now = script.engine.poll_deadline().unwrap();
+    }
+    assert!(script.now - asked <= MS(2_500), "{:?}", script.now - asked);
+}
+
+#[test]
 fn an_unavailable_sink_is_asked_by_one_delivery_at_a_time() {
     let mut script = Script::watching(0, 0);
     for name in ["a", "b", "c"] {

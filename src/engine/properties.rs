@@ -220,7 +220,10 @@ impl World {
                     let items = self.cluster.objects.values().cloned().collect();
                     self.stream = Stream::Listing { at: self.cluster.newest(), items };
                 }
-                Action::Watch { from } => self.stream = Stream::Watching { next: from.get() },
+                Action::Watch { from } => {
+                    self.stream = Stream::Watching { next: from.get() };
+                    self.engine.handle_watch_begun();
+                }
                 Action::Fetch { key } => self.fetches.push(key),
                 Action::Save(save) => self.saving = Some(save),
                 Action::Publish(publication) => self.publish(publication),

@@ -8,4 +8,7 @@ mod support;
 mod crashes;
 mod downtime;
 mod four_sinks;
+mod kafka_outage;
 mod nats;
+mod parked;
+mod webhook_faults;

@@ -100,10 +100,11 @@ impl Crier {
         }
     }
 
-    /// Waits until every feed has read up to this version and every route has told all of it.
+    /// Waits until every feed of MyApps has read up to this version and each of their routes has told all of it.
     pub(crate) async fn until_told(&self, version: u128, limit: Duration) {
         self.until(&format!("everything up to {version} is told"), limit, |status| {
-            let feeds = status["feeds"].as_array().unwrap();
+            let of_apps = |feed: &&Value| feed["feed"].as_str().unwrap().starts_with("myapps");
+            let feeds: Vec<&Value> = status["feeds"].as_array().unwrap().iter().filter(of_apps).collect();
             !feeds.is_empty()
                 && feeds.iter().all(|feed| {
                     let read = feed["resourceVersion"].as_str().is_some_and(|at| at.parse::<u128>().unwrap() >= version);

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use super::{Cluster, Crier, Kafka, Nats, Objects, Receiver, agrees};
 
-pub(crate) const TOPIC: &str = "cr.example.com.myapps";
+const TOPIC: &str = "cr.example.com.myapps";
 pub(crate) const SINKS: [&str; 4] = ["kafka", "nats", "webhook", "stdout"];
 
 /// A cluster with the kind installed, the servers of all sinks, and crier, not yet started.
 pub(crate) struct Everything {
-    pub(crate) cluster: Cluster,
+    _cluster: Cluster,
     pub(crate) kafka: Kafka,
     pub(crate) nats: Nats,
     pub(crate) receiver: Receiver,
@@ -45,7 +45,7 @@ routes:
             receiver.url()
         );
         let crier = Crier::prepare(&cluster, &configuration);
-        Self { cluster, kafka, nats, receiver, objects, crier }
+        Self { _cluster: cluster, kafka, nats, receiver, objects, crier }
     }
 
     /// What each sink has, by the sink's name.

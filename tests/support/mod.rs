@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 pub(crate) use cluster::Cluster;
 pub(crate) use consumer::{Consumer, agrees, newest, parse_lines, what};
 pub(crate) use crier::Crier;
-pub(crate) use everything::{Everything, SINKS, TOPIC};
+pub(crate) use everything::{Everything, SINKS};
 pub(crate) use kafka::Kafka;
 pub(crate) use nats::Nats;
 pub(crate) use objects::Objects;
-pub(crate) use receiver::{Answer, Receiver};
+pub(crate) use receiver::Receiver;
 
 /// A server that is not ready by then is broken.
 const START: Duration = Duration::from_secs(60);

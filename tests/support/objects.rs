@@ -92,6 +92,9 @@ impl Objects {
         const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
         let rules = json!([{"apiGroups": ["example.com"], "resources": ["myapps"], "verbs": verbs}]);
         let role = json!({"metadata": {"name": "limited"}, "rules": rules});
+        if self.call("PATCH", &format!("{ROLES}/clusterroles/limited"), Some(role.clone())).await.is_ok() {
+            return;
+        }
         self.call("POST", &format!("{ROLES}/clusterroles"), Some(role)).await.unwrap();
         let binding = json!({
             "metadata": {"name": "limited"},

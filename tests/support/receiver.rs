@@ -6,15 +6,15 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 /// What it answers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) retry_after: Option<u32>,
+#[derive(Clone, Copy)]
+struct Answer {
+    status: u16,
+    retry_after: Option<u32>,
 }
 
 /// One request, and whether it was taken.
@@ -22,7 +22,6 @@ pub(crate) struct Answer {
 pub(crate) struct Request {
     pub(crate) at: Instant,
     pub(crate) taken: bool,
-    pub(crate) headers: HeaderMap,
     pub(crate) event: Value,
 }
 
@@ -38,11 +37,11 @@ pub(crate) struct Receiver {
     task: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
-async fn take(State(kept): State<Arc<Mutex<Kept>>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn take(State(kept): State<Arc<Mutex<Kept>>>, body: Bytes) -> Response {
     let mut kept = kept.lock().unwrap();
     let Answer { status, retry_after } = kept.answer;
     let event = serde_json::from_slice(&body).expect("a structured event");
-    kept.requests.push(Request { at: Instant::now(), taken: (200..300).contains(&status), headers, event });
+    kept.requests.push(Request { at: Instant::now(), taken: (200..300).contains(&status), event });
     let status = StatusCode::from_u16(status).unwrap();
     match retry_after {
         Some(seconds) => (status, [("retry-after", seconds.to_string())]).into_response(),
