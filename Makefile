@@ -7,7 +7,7 @@ CRIER_CACHE ?= $(HOME)/.cache/crier
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CRIER_CACHE)/tools/bin/cargo-deny
 
-.PHONY: help prerequisites servers test check advisories sim
+.PHONY: help prerequisites demo servers test bench check advisories sim
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -15,11 +15,19 @@ help: ## List the commands
 prerequisites:
 	@tests/servers/prerequisites.sh cargo cmake g++ pkg-config openssl-headers
 
+demo: ## Show the main job on a real API server, in a minute
+	@tests/servers/prerequisites.sh cargo
+	@tests/servers/build.sh >/dev/null
+	@cargo test --quiet --locked --test demo
+
 servers: ## Build the real servers for the tests into a cache outside the checkout
 	@tests/servers/build.sh
 
 test: prerequisites servers ## Run all tests, on real servers too
 	cargo test --workspace --locked
+
+bench: prerequisites servers ## Measure what an event costs on a real API server, in a release build
+	cargo bench --locked --bench throughput
 
 sim: ## Search for schedules that break a promise, with twenty times the cases of `make test`
 	CRIER_PROPERTY_CASES=60000 cargo test --locked --lib engine::properties

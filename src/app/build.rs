@@ -174,7 +174,8 @@ mod tests {
     use crate::config::parse;
 
     fn planned(routes: &str) -> Result<Vec<PlannedFeed>, BuildError> {
-        let text = format!("state: memory\nsinks: {{ a: {{ stdout: {{}} }}, b: {{ stdout: {{}} }} }}\nroutes:\n{routes}");
+        let text =
+            format!("state: memory\nsinks: {{ a: {{ stdout: {{}} }}, b: {{ stdout: {{}} }} }}\nroutes:\n{routes}");
         plan(&parse(&text, "f").unwrap())
     }
 

@@ -158,7 +158,10 @@ async fn identify(
             }
             // With a name of its own the cluster can do without; a mixed-up state would not be noticed then.
             Err(Failure::Forbidden(reason)) if config.cluster.is_some() => {
-                tracing::warn!(reason, "the cluster's uid cannot be read, so that the state is not tied to the cluster");
+                tracing::warn!(
+                    reason,
+                    "the cluster's uid cannot be read, so that the state is not tied to the cluster"
+                );
                 return Ok(config.cluster.clone());
             }
             Err(Failure::Forbidden(reason)) => {

@@ -17,7 +17,7 @@ const NATS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 const KAFKA_IN_FLIGHT: usize = 1_000;
 #[cfg(feature = "nats")]
 const NATS_IN_FLIGHT: usize = 256;
-const LINES_IN_FLIGHT: usize = 64;
+const LINES_IN_FLIGHT: usize = 256;
 
 /// Why a sink cannot be made. An endpoint that cannot be reached is no such case.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,10 @@ pub(super) async fn make_all(sinks: &[config::Sink]) -> Result<Sinks, RunError> 
 
 async fn make(kind: &SinkKind) -> Result<MadeSink, SinkError> {
     match kind {
-        SinkKind::Stdout => Ok(MadeSink { sink: Arc::new(LineSink::stdout()), max_in_flight: LINES_IN_FLIGHT }),
+        SinkKind::Stdout => {
+            let sink = LineSink::stdout().map_err(|error| SinkError::Client(error.into()))?;
+            Ok(MadeSink { sink: Arc::new(sink), max_in_flight: LINES_IN_FLIGHT })
+        }
         SinkKind::File(path) => {
             let sink = LineSink::append(path).map_err(|source| SinkError::File { path: path.clone(), source })?;
             Ok(MadeSink { sink: Arc::new(sink), max_in_flight: LINES_IN_FLIGHT })
@@ -106,11 +109,8 @@ fn mode(mode: config::Mode) -> crate::sink::Mode {
 #[cfg(feature = "kafka")]
 fn kafka(settings: &config::KafkaSink) -> Result<MadeSink, SinkError> {
     use crate::sink::kafka::{KafkaConfig, KafkaSink};
-    let config = KafkaConfig {
-        brokers: settings.brokers.clone(),
-        topic: settings.topic.parse()?,
-        mode: mode(settings.mode),
-    };
+    let config =
+        KafkaConfig { brokers: settings.brokers.clone(), topic: settings.topic.parse()?, mode: mode(settings.mode) };
     let sink = KafkaSink::new(config).map_err(|error| SinkError::Client(error.into()))?;
     Ok(MadeSink { sink: Arc::new(sink), max_in_flight: KAFKA_IN_FLIGHT })
 }

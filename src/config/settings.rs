@@ -39,8 +39,8 @@ pub(super) fn read(root: &Node, report: &mut Report) -> Option<Config> {
 /// The cluster's name is a part of each event's `source`.
 fn cluster(field: &Field<'_>, report: &mut Report) -> Option<String> {
     let text = field.text(report)?;
-    if !text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-:".contains(letter)) {
-        let hint = "it is a part of each event's `source`: use letters, digits, `.`, `_`, `-` and `:`";
+    if !text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter)) {
+        let hint = "it is a part of each event's `source` and of topics: use letters, digits, `.`, `_` and `-`";
         field.mistake(format!("`{text}` is not a cluster's name"), hint, report);
         return None;
     }

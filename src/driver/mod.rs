@@ -146,7 +146,7 @@ impl Driver {
             }
             self.beat.beat();
             let drained = self.engine.is_drained();
-            self.report.publish(&self.engine, drained);
+            self.report.publish(&self.engine, self.now(), drained);
             if drained {
                 break;
             }

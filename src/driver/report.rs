@@ -15,6 +15,9 @@ use crate::model::ResourceVersion;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Of the driver's time no more than one part in this many goes into its status.
 const SHARE: u32 = 20;
+/// A delivery without an answer for this long makes the route late. A sink may rightly wait longer: what is held by a
+/// Kafka client is not sent a second time.
+const LATE: Duration = Duration::from_secs(30);
 /// A route whose sink fails says so at most this often.
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -89,13 +92,14 @@ impl Report {
         self.stale.then_some(self.next)
     }
 
-    /// Publishes the status if it is time.
-    pub(super) fn publish(&mut self, engine: &Engine, at_once: bool) {
+    /// Publishes the status if it is time; `now` is the engine's.
+    pub(super) fn publish(&mut self, engine: &Engine, now: Duration, at_once: bool) {
         let began = Instant::now();
         if !self.stale || (began < self.next && !at_once) {
             return;
         }
-        let status = describe(engine, &self.names, self.sender.borrow().caught_up);
+        let mut status = describe(engine, &self.names, self.sender.borrow().caught_up);
+        note_late(&mut status, now);
         self.log(&status, began);
         self.sender.send_if_modified(|published| {
             let changed = *published != status;
@@ -128,7 +132,12 @@ impl Report {
             match &status.last_error {
                 Some(reason) => {
                     if self.failing.get(route).is_none_or(|at| now - *at >= QUIET) {
-                        tracing::warn!(route, reason, owed = status.owed, "the sink does not take events; nothing is lost");
+                        tracing::warn!(
+                            route,
+                            reason,
+                            owed = status.owed,
+                            "the sink does not take events; nothing is lost"
+                        );
                         self.failing.insert(route.clone(), now);
                     }
                 }
@@ -150,6 +159,21 @@ pub fn describe_cause(cause: &ParkCause) -> String {
         ParkCause::Rewound { newest, cluster } => format!(
             "the cluster's version counter has stepped back from {newest} to {cluster}: etcd was restored from a backup"
         ),
+    }
+}
+
+/// Silence is an error too: a sink that neither takes nor refuses what it was sent is named.
+fn note_late(status: &mut Status, now: Duration) {
+    for route in status.routes.values_mut() {
+        let waits = route.in_flight_since.map(|since| now.saturating_sub(since)).filter(|waits| *waits >= LATE);
+        if let Some(waits) = waits
+            && route.last_error.is_none()
+        {
+            // By tens, so that the text does not change with every look.
+            let seconds = waits.as_secs() / 10 * 10;
+            let counted = route.in_flight;
+            route.last_error = Some(format!("no answer to {counted} deliveries, the oldest for more than {seconds} s"));
+        }
     }
 }
 

@@ -112,8 +112,8 @@ impl Engine {
         {
             // The sink knows an earlier incarnation: its deletion goes first.
             let seen = entry.owed.take_if(|debt| debt.owed.uid == other && debt.owed.state != OwedState::Present);
-            let deletion = seen.unwrap_or_else(|| inferred_deletion(&other, known, origin, now, number));
-            entry.predecessor = Some(Debt { number, ..deletion });
+            let deletion = seen.unwrap_or_else(|| Box::new(inferred_deletion(&other, known, origin, now, number)));
+            entry.predecessor = Some(Box::new(Debt { number, ..*deletion }));
         }
         // What is in flight is told by itself; only what was never sent is merged.
         let sent = entry.in_flight.clone();
@@ -122,14 +122,14 @@ impl Engine {
         state.counters.coalesced += u64::from(merged.is_some());
         let keeps_origin = merged.as_ref().is_some_and(|debt| debt.owed.origin == Origin::Snapshot);
         let origin = if keeps_origin && entry.told.is_none() { Origin::Snapshot } else { origin };
-        entry.owed = Some(Debt {
+        entry.owed = Some(Box::new(Debt {
             owed: Owed { uid: uid.clone(), resource_version: at, state: OwedState::Present, origin, coalesced },
             first: merged.map_or(now, |debt| debt.first),
             last: now,
             object: Some(object.clone()),
             fingerprint: Some(fingerprint),
             number,
-        });
+        }));
         // A newer state deserves a try of its own, even where the older one was refused.
         entry.not_before = now;
         self.enqueue(route, key);
@@ -168,7 +168,7 @@ impl Engine {
             fingerprint: None,
             number,
         };
-        *(if precedes { &mut entry.predecessor } else { &mut entry.owed }) = Some(deletion);
+        *(if precedes { &mut entry.predecessor } else { &mut entry.owed }) = Some(Box::new(deletion));
         entry.not_before = now;
         self.enqueue(route, key);
     }
@@ -178,7 +178,7 @@ impl Engine {
     /// have run ahead of it): the watch from `at` on will speak of them.
     fn observe_absent(&mut self, route: usize, now: Now, key: &Key, at: ResourceVersion) {
         let Some(entry) = self.routes[route].entries.get_mut(key) else { return };
-        let covered = |debt: &Option<Debt>, uid: &Uid| {
+        let covered = |debt: &Option<Box<Debt>>, uid: &Uid| {
             debt.as_ref().is_some_and(|debt| debt.owed.uid == *uid && debt.owed.state != OwedState::Present)
         };
         let missing: Vec<(Uid, ResourceVersion)> = entry
@@ -202,9 +202,9 @@ impl Engine {
         for (uid, known) in missing {
             let deletion = inferred_deletion(&uid, known, Origin::Relist, now, number);
             if entry.owed.is_none() {
-                entry.owed = Some(deletion);
+                entry.owed = Some(Box::new(deletion));
             } else if entry.predecessor.is_none() {
-                entry.predecessor = Some(deletion);
+                entry.predecessor = Some(Box::new(deletion));
             }
         }
         entry.not_before = now;

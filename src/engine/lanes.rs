@@ -73,7 +73,7 @@ impl Engine {
                 if let Some(entry) = self.routes[route].entries.get_mut(&key) {
                     entry.place = None;
                 }
-                if !self.release(route, &key) {
+                if !self.release(route, &key, now) {
                     waiting.push(key);
                 }
             }
@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// Sends the head of a key; `false` when it has to wait for the store or for its bytes.
-    fn release(&mut self, route: usize, key: &Key) -> bool {
+    fn release(&mut self, route: usize, key: &Key, now: Now) -> bool {
         let Some(entry) = self.routes[route].entries.get(key) else { return true };
         let Some(debt) = entry.head() else { return true };
         if debt.owed.state == OwedState::Present {
@@ -103,7 +103,7 @@ impl Engine {
             self.save.want();
             return false;
         }
-        self.publish(route, key);
+        self.publish(route, key, now);
         true
     }
 
@@ -129,21 +129,22 @@ impl Engine {
         true
     }
 
-    fn publish(&mut self, route: usize, key: &Key) {
+    fn publish(&mut self, route: usize, key: &Key, now: Now) {
         let delivery = DeliveryId(self.next_number());
         let state = &mut self.routes[route];
         let Some(entry) = state.entries.get_mut(key) else { return };
         let Some(debt) = entry.head().cloned() else { return };
         let deleting = debt.object.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some());
         let what = what_happened(entry, &debt, deleting);
-        entry.in_flight = Some(InFlight {
+        entry.in_flight = Some(Box::new(InFlight {
             delivery,
+            since: now,
             uid: debt.owed.uid.clone(),
             resource_version: debt.owed.resource_version,
             state: debt.owed.state,
             fingerprint: debt.fingerprint.unwrap_or_default(),
             deleting,
-        });
+        }));
         if debt.owed.state == OwedState::Present {
             entry.add_doubt(debt.owed.uid.clone(), debt.owed.resource_version);
         }

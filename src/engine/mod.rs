@@ -204,6 +204,8 @@ pub struct RouteStatus {
     pub owed: usize,
     /// Deliveries without a verdict yet.
     pub in_flight: usize,
+    /// When the oldest of them began.
+    pub in_flight_since: Option<Now>,
     /// Whether the route has completed its first comparison.
     pub synced: bool,
     /// The last error that the sink gave, until a delivery succeeds.
@@ -299,21 +301,28 @@ impl Engine {
         self.feed.position()
     }
 
-    /// How the route with this number stands.
+    /// How the route with this number stands. It takes time in proportion to the view.
     ///
     /// # Panics
     /// When there is no such route.
-    pub fn route_status(&self, route: usize) -> RouteStatus {
-        let route = &self.routes[route];
+    pub fn route_status(&self, number: usize) -> RouteStatus {
+        let route = &self.routes[number];
         RouteStatus {
             told: route.entries.values().filter(|entry| entry.told.is_some()).count(),
             owed: route.entries.values().filter(|entry| entry.owes()).count(),
             in_flight: route.in_flight,
+            in_flight_since: self.oldest_delivery(number),
             synced: route.synced,
             last_error: route.last_error.clone(),
             gone: route.gone.is_some(),
             counters: route.counters,
         }
+    }
+
+    fn oldest_delivery(&self, number: usize) -> Option<Now> {
+        let of_route = self.deliveries.values().filter(|(route, _)| *route == number);
+        let flights = of_route.filter_map(|(route, key)| self.routes[*route].entries.get(key)?.in_flight.as_ref());
+        flights.map(|flight| flight.since).min()
     }
 
     fn next_number(&mut self) -> u64 {

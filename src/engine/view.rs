@@ -23,6 +23,7 @@ pub(super) struct Debt {
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
     pub(super) delivery: DeliveryId,
+    pub(super) since: Now,
     pub(super) uid: Uid,
     pub(super) resource_version: ResourceVersion,
     pub(super) state: OwedState,
@@ -34,11 +35,12 @@ pub(super) struct InFlight {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
     pub(super) told: Option<Told>,
-    pub(super) predecessor: Option<Debt>,
-    pub(super) owed: Option<Debt>,
+    // What most keys are without most of the time is boxed: a key at rest costs its told record and little more.
+    pub(super) predecessor: Option<Box<Debt>>,
+    pub(super) owed: Option<Box<Debt>>,
     pub(super) doubts: Vec<Doubt>,
     pub(super) fetched: Option<ResourceVersion>,
-    pub(super) in_flight: Option<InFlight>,
+    pub(super) in_flight: Option<Box<InFlight>>,
     pub(super) backoff: Backoff,
     /// No attempt before this.
     pub(super) not_before: Now,
@@ -61,8 +63,8 @@ impl Entry {
         };
         let mut entry = Self {
             told: record.told,
-            predecessor: record.predecessor.map(debt),
-            owed: record.owed.map(debt),
+            predecessor: record.predecessor.map(debt).map(Box::new),
+            owed: record.owed.map(debt).map(Box::new),
             doubts: record.doubts,
             fetched: record.fetched,
             ..Self::default()
@@ -102,7 +104,7 @@ impl Entry {
 
     /// The debt that is told next: the deletion of an earlier incarnation goes first.
     pub(super) fn head(&self) -> Option<&Debt> {
-        self.predecessor.as_ref().or(self.owed.as_ref())
+        self.predecessor.as_deref().or(self.owed.as_deref())
     }
 
     /// The newest version that is told, owed, in doubt, in flight or fetched, whatever the incarnation.

@@ -66,7 +66,9 @@ impl ConnectionError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Kubeconfig(_) => "check --kubeconfig, --context and KUBECONFIG; `kubectl config get-contexts` lists them",
+            Self::Kubeconfig(_) => {
+                "check --kubeconfig, --context and KUBECONFIG; `kubectl config get-contexts` lists them"
+            }
             Self::NotFound(_) => "give --kubeconfig FILE, set KUBECONFIG, or run in a pod with a ServiceAccount",
             Self::Client(_) => "check the certificates and keys that the kubeconfig or ServiceAccount names",
         }
@@ -173,7 +175,10 @@ impl Connection {
             Ok(client) => *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client,
             Err(error) => {
                 let error = anyhow::Error::new(error);
-                tracing::warn!(error = format!("{error:#}"), "the credentials were refused and cannot be taken anew yet");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "the credentials were refused and cannot be taken anew yet"
+                );
             }
         }
     }

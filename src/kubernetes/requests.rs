@@ -160,7 +160,8 @@ impl Requests {
     /// As the API server answers.
     pub async fn probe(&self) -> Result<ResourceVersion, Failure> {
         let served = self.served().await?;
-        let body = self.noting_absence(self.connection.read(&self.collection.query(&served, &[("limit", "1")])).await)?;
+        let body =
+            self.noting_absence(self.connection.read(&self.collection.query(&served, &[("limit", "1")])).await)?;
         self.page(&served, &body, |_| ()).map(|page| page.resource_version)
     }
 
@@ -183,7 +184,8 @@ impl Requests {
     /// As the API server answers.
     pub async fn get(&self, key: &Key) -> Result<Option<Object>, Failure> {
         let served = self.served().await?;
-        match self.connection.read(&format!("{}/{}", self.collection.path(&served, key.namespace()), key.name())).await {
+        match self.connection.read(&format!("{}/{}", self.collection.path(&served, key.namespace()), key.name())).await
+        {
             Ok(body) => read_object(body, Some(&self.type_meta(&served)))
                 .map(Some)
                 .map_err(|error| Failure::Undecodable(error.to_string())),

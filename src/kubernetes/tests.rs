@@ -168,7 +168,10 @@ async fn a_streaming_list_is_asked_for_by_its_parameters_and_a_server_without_it
     let Err(failure) = requests.stream_list().await else { panic!("it was taken") };
     assert_eq!(failure, Failure::Invalid("sendInitialEvents: Forbidden".into()));
     let asked = asked.lock().unwrap()[2].clone();
-    assert!(asked.contains("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"), "{asked}");
+    assert!(
+        asked.contains("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"),
+        "{asked}"
+    );
 }
 
 #[tokio::test]

@@ -143,7 +143,9 @@ impl ProcessStatus {
     /// The feeds whose loops hang; the process is alive while there is none.
     pub fn hanging(&self) -> Vec<String> {
         let hangs = self.feeds.iter().filter(|feed| feed.silent_for_seconds > SILENCE_SECONDS);
-        hangs.map(|feed| format!("the driver of {} has not turned for {} s", feed.feed, feed.silent_for_seconds)).collect()
+        hangs
+            .map(|feed| format!("the driver of {} has not turned for {} s", feed.feed, feed.silent_for_seconds))
+            .collect()
     }
 }
 

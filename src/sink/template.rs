@@ -26,6 +26,12 @@ pub enum TemplateError {
     /// A character that such a name may not have.
     #[error("the name may not contain {0:?}")]
     Character(char),
+    /// Two separators with nothing between them, or one at an end.
+    #[error("a part of the name is empty")]
+    EmptyToken,
+    /// A name that belongs to the server.
+    #[error("names that begin with `$` belong to the server")]
+    Reserved,
 }
 
 impl Template {

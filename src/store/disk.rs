@@ -19,7 +19,7 @@ use crate::model::{Key, Save};
 
 const FILE: &str = "state.redb";
 const FORMAT: u64 = 1;
-const CACHE_BYTES: usize = 16 << 20;
+const CACHE_BYTES: usize = 4 << 20;
 const CHECK_BELOW_BYTES: u64 = 512 << 20;
 
 // Keys are joined by NUL, which no Kubernetes name and no name in the configuration may contain.

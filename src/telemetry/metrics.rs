@@ -37,9 +37,11 @@ struct RouteMetric {
     kind: Kind,
     name: &'static str,
     help: &'static str,
-    // Label and value beside `feed` and `route`, and the number.
-    samples: fn(&RouteReport) -> Vec<(Option<(&'static str, &'static str)>, u64)>,
+    samples: fn(&RouteReport) -> Vec<Sample>,
 }
+
+/// Label and value beside `feed` and `route`, and the number.
+type Sample = (Option<(&'static str, &'static str)>, u64);
 
 const ROUTE_METRICS: &[RouteMetric] = &[
     RouteMetric {
@@ -111,13 +113,13 @@ impl Collector for Metrics {
         family(&mut encoder, &Kind::Gauge, "crier_build_info", "The version that runs", build)?;
         let feeds = || self.0.feeds.iter();
         let states = feeds().flat_map(|feed| {
-            FeedPhase::ALL.map(|phase| {
-                (vec![("feed", &*feed.feed), ("state", phase.as_str())], u64::from(feed.state == phase))
-            })
+            FeedPhase::ALL
+                .map(|phase| (vec![("feed", &*feed.feed), ("state", phase.as_str())], u64::from(feed.state == phase)))
         });
         let help = "What the feed is doing: 1 for its present state";
         family(&mut encoder, &Kind::Gauge, "crier_feed_state", help, states.collect())?;
-        let of_feed = |value: fn(&FeedStatus) -> u64| feeds().map(move |feed| (vec![("feed", &*feed.feed)], value(feed)));
+        let of_feed =
+            |value: fn(&FeedStatus) -> u64| feeds().map(move |feed| (vec![("feed", &*feed.feed)], value(feed)));
         let help = "Whether the feed has followed the changes at least once since the start";
         let caught_up = of_feed(|feed| feed.caught_up.into()).collect();
         family(&mut encoder, &Kind::Gauge, "crier_feed_caught_up", help, caught_up)?;
@@ -168,7 +170,8 @@ mod tests {
     #[test]
     fn every_route_is_there_by_name_with_what_it_has_told_and_owes() {
         let counters = RouteCounters { delivered: 7, coalesced: 2, ..RouteCounters::default() };
-        let route = RouteReport { route: "apps/myapps.example.com/out".into(), owed: 3, counters, ..RouteReport::default() };
+        let route =
+            RouteReport { route: "apps/myapps.example.com/out".into(), owed: 3, counters, ..RouteReport::default() };
         let feed = FeedStatus {
             feed: "myapps.example.com".into(),
             state: FeedPhase::Parked,

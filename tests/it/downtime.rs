@@ -73,7 +73,11 @@ async fn five_restarts_with_nothing_changed_tell_nothing() {
     crier.start();
     let before = settle(&crier, &objects).await.len();
     for round in 0..5 {
-        if round % 2 == 0 { assert_eq!(crier.terminate().await, 0) } else { crier.kill() }
+        if round % 2 == 0 {
+            assert_eq!(crier.terminate().await, 0)
+        } else {
+            crier.kill()
+        }
         crier.start();
         crier.until("it follows the changes", LIMIT, |status| status["feeds"][0]["caughtUp"] == true).await;
     }

@@ -57,7 +57,10 @@ async fn kafka_that_hangs_and_then_dies_loses_nothing_and_slows_no_other_sink() 
     let status = all.crier.until("it follows again", limit, |status| status["feeds"][0]["caughtUp"] == true).await;
     assert_eq!(route(&status, "kafka")["counters"]["comparisons"], 0, "it has listed: {status:#}");
     write_while_others_stay_current(&all, STOPPED * 2 / 3).await;
-    assert!(route(&all.crier.status().await.unwrap(), "kafka")["owed"].as_u64().unwrap() > 0, "Kafka is behind");
+    let status = all.crier.status().await.unwrap();
+    assert!(route(&status, "kafka")["owed"].as_u64().unwrap() > 0, "Kafka is behind");
+    let error = route(&status, "kafka")["lastError"].as_str().expect("and the status says so");
+    assert!(error.starts_with("no answer to"), "{error}");
     let during = all.crier.resident();
     assert!(during < before + (16 << 10), "memory grew from {before} to {during} KiB");
 

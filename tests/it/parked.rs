@@ -35,10 +35,11 @@ routes:
     assert_eq!(crier.get("/readyz").await.unwrap().0, 200, "a known cause keeps nothing from being ready");
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "told"}, "data": {"a": "b"}});
     objects.call("POST", "/api/v1/namespaces/default/configmaps", Some(map)).await.unwrap();
-    crier.until("the other kind is told", LIMIT, |_| {
-        crier.lines("maps").iter().any(|event| event["name"] == "told" && event["apigroup"] == "core")
-    })
-    .await;
+    crier
+        .until("the other kind is told", LIMIT, |_| {
+            crier.lines("maps").iter().any(|event| event["name"] == "told" && event["apigroup"] == "core")
+        })
+        .await;
 
     // Long enough for the waits to have reached their cap.
     tokio::time::sleep(Duration::from_secs(8)).await;
@@ -54,7 +55,9 @@ routes:
     // The kind goes again: its objects' deletions are told.
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/myapps.example.com";
     objects.call("DELETE", path, None).await.unwrap();
-    crier.until("the kind is parked again", LIMIT, |status| feed(status, "myapps.example.com")["state"] == "parked").await;
+    crier
+        .until("the kind is parked again", LIMIT, |status| feed(status, "myapps.example.com")["state"] == "parked")
+        .await;
     agrees(&crier.lines("apps"), &Default::default()).unwrap();
 }
 

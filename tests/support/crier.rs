@@ -23,7 +23,8 @@ impl Crier {
         let directory = tempfile::tempdir().unwrap();
         let port = free_port();
         let folder = directory.path().display().to_string();
-        let head = format!("cluster: test\nstate: {{ path: {{dir}}/state }}\nadmin: {{ address: \"127.0.0.1:{port}\" }}\n");
+        let head =
+            format!("cluster: test\nstate: {{ path: {{dir}}/state }}\nadmin: {{ address: \"127.0.0.1:{port}\" }}\n");
         let text = (head + sinks_and_routes).replace("{dir}", &folder);
         fs::write(directory.path().join("crier.yaml"), text).unwrap();
         let kubeconfig = cluster.kubeconfig(directory.path()).display().to_string();
@@ -107,7 +108,8 @@ impl Crier {
             let feeds: Vec<&Value> = status["feeds"].as_array().unwrap().iter().filter(of_apps).collect();
             !feeds.is_empty()
                 && feeds.iter().all(|feed| {
-                    let read = feed["resourceVersion"].as_str().is_some_and(|at| at.parse::<u128>().unwrap() >= version);
+                    let read =
+                        feed["resourceVersion"].as_str().is_some_and(|at| at.parse::<u128>().unwrap() >= version);
                     let routes = feed["routes"].as_array().unwrap();
                     read && routes.iter().all(|route| route["synced"] == true && route["owed"] == 0)
                 })
@@ -131,9 +133,29 @@ impl Crier {
 
     /// Resident memory, in KiB.
     pub(crate) fn resident(&self) -> u64 {
-        let id = self.process.as_ref().expect("it runs").id();
-        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        self.memory().0
+    }
+
+    /// Resident memory now and at its peak, in KiB.
+    pub(crate) fn memory(&self) -> (u64, u64) {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        (field("VmRSS:"), field("VmHWM:"))
+    }
+
+    /// The CPU time that the process has used, to 10 ms (the kernel counts hundredths of a second).
+    #[allow(dead_code, reason = "the benchmark uses it")]
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
+        // The name, in parentheses, may have spaces; user and system time are the 14th and 15th field.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        Duration::from_millis(10 * (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()))
+    }
+
+    fn id(&self) -> u32 {
+        self.process.as_ref().expect("it runs").id()
     }
 }

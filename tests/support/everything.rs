@@ -79,6 +79,9 @@ fn event_of(record: &OwnedMessage) -> Value {
         };
     }
     event.insert("data".to_owned(), serde_json::from_slice(record.payload().unwrap()).unwrap());
-    assert_eq!(record.key().map(|key| String::from_utf8(key.to_vec()).unwrap()).as_deref(), event["partitionkey"].as_str());
+    assert_eq!(
+        record.key().map(|key| String::from_utf8(key.to_vec()).unwrap()).as_deref(),
+        event["partitionkey"].as_str()
+    );
     event.into()
 }

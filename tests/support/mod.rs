@@ -4,8 +4,11 @@
 mod cluster;
 mod consumer;
 mod crier;
+#[cfg(all(feature = "kafka", feature = "nats"))]
 mod everything;
+#[cfg(feature = "kafka")]
 mod kafka;
+#[cfg(feature = "nats")]
 mod nats;
 mod objects;
 mod receiver;
@@ -20,8 +23,11 @@ use std::time::{Duration, Instant};
 pub(crate) use cluster::Cluster;
 pub(crate) use consumer::{Consumer, agrees, newest, parse_lines, what};
 pub(crate) use crier::Crier;
+#[cfg(all(feature = "kafka", feature = "nats"))]
 pub(crate) use everything::{Everything, SINKS};
+#[cfg(feature = "kafka")]
 pub(crate) use kafka::Kafka;
+#[cfg(feature = "nats")]
 pub(crate) use nats::Nats;
 pub(crate) use objects::Objects;
 pub(crate) use receiver::Receiver;

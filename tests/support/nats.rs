@@ -60,7 +60,8 @@ impl Nats {
 
     /// Makes a stream of all subjects that begin with `cr.`.
     pub(crate) async fn create_stream(&self) {
-        let config = jetstream::stream::Config { name: "CR".into(), subjects: vec!["cr.>".into()], ..Default::default() };
+        let config =
+            jetstream::stream::Config { name: "CR".into(), subjects: vec!["cr.>".into()], ..Default::default() };
         let client = async_nats::connect(self.url()).await.unwrap();
         jetstream::new(client).create_stream(config).await.unwrap();
     }

@@ -32,7 +32,8 @@ impl Objects {
     /// Installs the sample kind, and waits until it is served.
     pub(crate) async fn install(&self) {
         self.install_only().await;
-        eventually("the kind is served", Duration::from_secs(30), async || self.call("GET", PATH, None).await.ok()).await;
+        eventually("the kind is served", Duration::from_secs(30), async || self.call("GET", PATH, None).await.ok())
+            .await;
     }
 
     /// Installs the sample kind, which is served some moments later.

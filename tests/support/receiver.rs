@@ -51,7 +51,8 @@ async fn take(State(kept): State<Arc<Mutex<Kept>>>, body: Bytes) -> Response {
 
 impl Receiver {
     pub(crate) async fn start() -> Self {
-        let kept = Arc::new(Mutex::new(Kept { answer: Answer { status: 204, retry_after: None }, requests: Vec::new() }));
+        let kept =
+            Arc::new(Mutex::new(Kept { answer: Answer { status: 204, retry_after: None }, requests: Vec::new() }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/events", listener.local_addr().unwrap());
         let router = Router::new().fallback(take).with_state(Arc::clone(&kept));

@@ -87,7 +87,7 @@ fn mistakes_at_the_root_are_told() {
             ("cluster: true", "4:10: cluster: expected text, found a boolean | put the value in quotes"),
             (
                 "cluster: a/b",
-                "4:10: cluster: `a/b` is not a cluster's name | it is a part of each event's `source`: use letters, digits, `.`, `_`, `-` and `:`",
+                "4:10: cluster: `a/b` is not a cluster's name | it is a part of each event's `source` and of topics: use letters, digits, `.`, `_` and `-`",
             ),
             (
                 "kubernetes: { qps: 0 }",

@@ -5,13 +5,18 @@ mod verdict;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Stdout, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::sync::oneshot;
 
 use super::{Delivery, Sink};
 use crate::model::Verdict;
+
+/// What arrives while a write is under way goes into the next one, up to about so many bytes.
+const BATCH_BYTES: usize = 1 << 20;
 
 /// What lines can be written to.
 pub trait Target: Write + Send + 'static {
@@ -33,73 +38,111 @@ impl Target for File {
     }
 }
 
+/// A line that waits to be written, and who waits for the verdict.
+struct Waiting {
+    delivery: Delivery,
+    verdict: oneshot::Sender<Verdict>,
+}
+
+/// Writes events as lines, from a thread of its own: writing blocks, and one write and one sync serve all events that
+/// have come meanwhile.
+pub struct LineSink {
+    sender: Sender<Waiting>,
+}
+
+impl LineSink {
+    /// Events on standard output.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn stdout() -> io::Result<Self> {
+        Self::new(io::stdout())
+    }
+
+    /// Events at the end of a file, which is created if it is missing.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or the system gives no thread.
+    pub fn append(path: &Path) -> io::Result<Self> {
+        Self::new(OpenOptions::new().append(true).create(true).open(path)?)
+    }
+
+    /// Events into any target. The thread ends when the sink is dropped and all is written.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn new(target: impl Target) -> io::Result<Self> {
+        let (sender, receiver) = mpsc::channel();
+        let mut lines = Lines { target, torn: false, buffer: Vec::new() };
+        thread::Builder::new().name("lines".to_owned()).spawn(move || lines.run(&receiver))?;
+        Ok(Self { sender })
+    }
+}
+
 struct Lines<T> {
     target: T,
     // The last write failed half way: what it left is ended before anything else is written.
     torn: bool,
-}
-
-/// Writes events as lines.
-pub struct LineSink<T> {
-    lines: Arc<Mutex<Lines<T>>>,
-}
-
-impl LineSink<Stdout> {
-    /// Events on standard output.
-    pub fn stdout() -> Self {
-        Self::new(io::stdout())
-    }
-}
-
-impl LineSink<File> {
-    /// Events at the end of a file, which is created if it is missing.
-    ///
-    /// # Errors
-    /// When the file cannot be opened.
-    pub fn append(path: &Path) -> io::Result<Self> {
-        Ok(Self::new(OpenOptions::new().append(true).create(true).open(path)?))
-    }
-}
-
-impl<T: Target> LineSink<T> {
-    /// Events into any target.
-    pub fn new(target: T) -> Self {
-        Self { lines: Arc::new(Mutex::new(Lines { target, torn: false })) }
-    }
+    buffer: Vec<u8>,
 }
 
 impl<T: Target> Lines<T> {
-    fn write(&mut self, event: &[u8]) -> io::Result<()> {
-        let mut line = Vec::with_capacity(event.len() + 2);
-        if self.torn {
-            line.push(b'\n');
+    fn run(&mut self, receiver: &Receiver<Waiting>) {
+        while let Ok(first) = receiver.recv() {
+            let mut verdicts = Vec::new();
+            let mut next = Some(first);
+            while let Some(waiting) = next {
+                self.append(&waiting.delivery.event.structured());
+                verdicts.push(waiting.verdict);
+                next = if self.buffer.len() < BATCH_BYTES { receiver.try_recv().ok() } else { None };
+            }
+            let verdict = match self.write() {
+                Ok(()) => Verdict::Delivered,
+                Err(error) => verdict::of_error(&error),
+            };
+            for waiting in verdicts {
+                // Nobody waits for a delivery that was given up.
+                let _ = waiting.send(verdict.clone());
+            }
         }
+    }
+
+    fn append(&mut self, event: &[u8]) {
+        if self.torn && self.buffer.is_empty() {
+            self.buffer.push(b'\n');
+        }
+        let start = self.buffer.len();
+        self.buffer.extend_from_slice(event);
         // JSON as the API server sends it has no line ends in it; what a payload may bring along is white space.
-        line.extend(event.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
-        line.push(b'\n');
+        for byte in &mut self.buffer[start..] {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+        self.buffer.push(b'\n');
+    }
+
+    fn write(&mut self) -> io::Result<()> {
         self.torn = true;
-        self.target.write_all(&line)?;
+        let written = self.target.write_all(&self.buffer);
+        self.buffer.clear();
+        self.buffer.shrink_to(BATCH_BYTES);
+        written?;
         self.target.settle()?;
         self.torn = false;
         Ok(())
     }
 }
 
-impl<T: Target> Sink for LineSink<T> {
+impl Sink for LineSink {
     fn deliver(&self, delivery: Delivery) -> BoxFuture<'static, Verdict> {
-        let lines = Arc::clone(&self.lines);
-        let write = move || {
-            // A panic of another writer leaves at worst a torn line, which is known.
-            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-            lines.write(&delivery.event.structured())
-        };
-        let written = tokio::task::spawn_blocking(write);
+        let (verdict, answer) = oneshot::channel();
+        // A failed send drops the other end of the answer, which says the same.
+        let _ = self.sender.send(Waiting { delivery, verdict });
         async move {
-            match written.await {
-                Ok(Ok(())) => Verdict::Delivered,
-                Ok(Err(error)) => verdict::of_error(&error),
-                Err(error) => Verdict::Retry { reason: format!("the writer ended: {error}"), after: None },
-            }
+            let ended =
+                |_| Verdict::Unavailable { reason: "the writer of the lines has ended".to_owned(), after: None };
+            answer.await.unwrap_or_else(ended)
         }
         .boxed()
     }
@@ -107,6 +150,8 @@ impl<T: Target> Sink for LineSink<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
     use crate::event::sample;
 
@@ -133,6 +178,45 @@ mod tests {
             })
             .collect();
         assert_eq!(subjects, ["team-a/a", "team-a/b", "team-a/c"]);
+    }
+
+    /// Holds up its first write until it is told to go on, and counts the writes.
+    struct Slow {
+        go: Receiver<()>,
+        writes: Arc<Mutex<Vec<usize>>>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.writes.lock().unwrap().is_empty() {
+                self.go.recv().unwrap();
+            }
+            self.writes.lock().unwrap().push(bytes.iter().filter(|byte| **byte == b'\n').count());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Target for Slow {}
+
+    #[tokio::test]
+    async fn what_comes_during_a_write_goes_into_the_next_one_together() {
+        let (go, wait) = mpsc::channel();
+        let writes = Arc::new(Mutex::new(Vec::new()));
+        let sink = LineSink::new(Slow { go: wait, writes: Arc::clone(&writes) }).unwrap();
+        let first = sink.deliver(delivery("a"));
+        let others: Vec<_> = ["b", "c", "d"].map(|name| sink.deliver(delivery(name))).into();
+        go.send(()).unwrap();
+        assert_eq!(first.await, Verdict::Delivered);
+        for other in others {
+            assert_eq!(other.await, Verdict::Delivered);
+        }
+        let writes = writes.lock().unwrap().clone();
+        assert_eq!(writes.iter().sum::<usize>(), 4, "{writes:?}");
+        assert!(writes.len() <= 2, "{writes:?}");
     }
 
     /// Takes a few bytes, then fails, then works.
@@ -171,7 +255,7 @@ mod tests {
     async fn a_torn_line_does_not_spoil_the_next_one() {
         let written = Arc::new(Mutex::new(Vec::new()));
         let target = Flaky { written: Arc::clone(&written), failure: Some(io::ErrorKind::StorageFull) };
-        let sink = LineSink::new(target);
+        let sink = LineSink::new(target).unwrap();
         assert!(matches!(sink.deliver(delivery("a")).await, Verdict::Unavailable { .. }));
         assert_eq!(sink.deliver(delivery("a")).await, Verdict::Delivered);
         let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
@@ -183,6 +267,6 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_went_away_is_not_written_to_again() {
         let target = Flaky { written: Arc::default(), failure: Some(io::ErrorKind::BrokenPipe) };
-        assert!(matches!(LineSink::new(target).deliver(delivery("a")).await, Verdict::Gone { .. }));
+        assert!(matches!(LineSink::new(target).unwrap().deliver(delivery("a")).await, Verdict::Gone { .. }));
     }
 }

@@ -40,7 +40,16 @@ impl KafkaConfig {
             // The default would let one sink hold 1 GiB.
             .set("queue.buffering.max.kbytes", "65536")
             .set("socket.keepalive.enable", "true")
+            // What a topic takes is the broker's to say; etcd holds no object that is as large as this.
+            .set("message.max.bytes", "8388608")
             .set("compression.type", "zstd");
+        client
+    }
+
+    /// The same for a producer that sends every record in a batch of its own.
+    pub(super) fn unbatched_client(&self) -> ClientConfig {
+        let mut client = self.client();
+        client.set("batch.num.messages", "1").set("linger.ms", "0");
         client
     }
 }

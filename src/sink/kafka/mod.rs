@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rdkafka::ClientContext;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::KafkaError;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer};
+use rdkafka::{ClientConfig, ClientContext};
 use tokio::sync::oneshot;
 
 use super::{Delivery, Sink};
@@ -38,9 +38,17 @@ impl ProducerContext for Reports {
 
 type Producer = Arc<ThreadedProducer<Reports>>;
 
+/// A producer that can be replaced.
+struct Slot {
+    client: ClientConfig,
+    producer: Mutex<Option<Producer>>,
+}
+
 struct Shared {
     config: KafkaConfig,
-    producer: Mutex<Producer>,
+    batched: Slot,
+    // Made when it is first needed.
+    unbatched: Slot,
 }
 
 /// Produces events to topics.
@@ -54,33 +62,70 @@ impl KafkaSink {
     /// # Errors
     /// When the client refuses its settings.
     pub fn new(config: KafkaConfig) -> Result<Self, KafkaError> {
-        let producer = Mutex::new(produce(&config)?);
-        Ok(Self { shared: Arc::new(Shared { config, producer }) })
+        let batched = Slot::new(config.client());
+        batched.current()?;
+        let unbatched = Slot::new(config.unbatched_client());
+        Ok(Self { shared: Arc::new(Shared { config, batched, unbatched }) })
     }
 }
 
-fn produce(config: &KafkaConfig) -> Result<Producer, KafkaError> {
-    ThreadedProducer::from_config_and_context(&config.client(), Reports).map(Arc::new)
-}
-
-impl Shared {
-    fn current(&self) -> Producer {
-        Arc::clone(&self.producer.lock().unwrap_or_else(PoisonError::into_inner))
+impl Slot {
+    fn new(client: ClientConfig) -> Self {
+        Self { client, producer: Mutex::new(None) }
     }
 
-    /// After a fatal error of idempotence a producer takes nothing any more: another one takes its place. What the old one
-    /// still held is reported as failed and sent again.
-    fn replace(&self, broken: &Producer) -> Result<(), KafkaError> {
+    fn current(&self) -> Result<Producer, KafkaError> {
         let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
-        if Arc::ptr_eq(&producer, broken) {
-            *producer = produce(&self.config)?;
+        if let Some(producer) = &*producer {
+            return Ok(Arc::clone(producer));
+        }
+        let made = ThreadedProducer::from_config_and_context(&self.client, Reports).map(Arc::new)?;
+        *producer = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// After a fatal error of idempotence a producer takes nothing any more: another one takes its place. What the old
+    /// one still held is reported as failed and sent again.
+    fn replace(&self, broken: &Producer) -> Result<(), KafkaError> {
+        // Making a client takes longer than others should wait for the lock.
+        let made = ThreadedProducer::from_config_and_context(&self.client, Reports).map(Arc::new)?;
+        let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        if producer.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
+            *producer = Some(made);
         }
         Ok(())
     }
 }
 
 async fn deliver(shared: Arc<Shared>, delivery: Delivery) -> Verdict {
-    let producer = shared.current();
+    let report = produce(&shared, &delivery, false).await;
+    let too_large = |error: &KafkaError| error.rdkafka_error_code().is_some_and(verdict::is_too_large);
+    if let Err(Refusal::Broker(error)) = &report
+        && too_large(error)
+    {
+        return verdict::of(produce(&shared, &delivery, true).await.map_err(Refusal::into_error));
+    }
+    verdict::of(report.map_err(Refusal::into_error))
+}
+
+/// Who did not take a record.
+enum Refusal {
+    /// The client, which looks at this record alone.
+    Client(KafkaError),
+    /// A broker, which looks at batches.
+    Broker(KafkaError),
+}
+
+impl Refusal {
+    fn into_error(self) -> KafkaError {
+        let (Self::Client(error) | Self::Broker(error)) = self;
+        error
+    }
+}
+
+async fn produce(shared: &Arc<Shared>, delivery: &Delivery, unbatched: bool) -> Result<(), Refusal> {
+    let slot = if unbatched { &shared.unbatched } else { &shared.batched };
+    let producer = slot.current().map_err(Refusal::Client)?;
     let event = &delivery.event;
     let topic = shared.config.topic.render(event);
     let (headers, payload) = encode::record(&shared.config, event);
@@ -91,18 +136,21 @@ async fn deliver(shared: Arc<Shared>, delivery: Delivery) -> Verdict {
         .headers(headers)
         .timestamp(event.recorded_time().as_millisecond());
     let outcome = match producer.send(record) {
-        Ok(()) => report.await.unwrap_or(Err(KafkaError::Canceled)),
-        Err((error, _)) => Err(error),
+        Ok(()) => report.await.unwrap_or(Err(KafkaError::Canceled)).map_err(Refusal::Broker),
+        Err((error, _)) => Err(Refusal::Client(error)),
     };
-    let verdict = verdict::of(outcome);
     if producer.client().fatal_error().is_some() {
+        let shared = Arc::clone(shared);
         // Making and ending clients blocks.
-        let replaced = tokio::task::spawn_blocking(move || shared.replace(&producer)).await;
-        if !matches!(replaced, Ok(Ok(()))) {
+        let replaced = tokio::task::spawn_blocking(move || {
+            let slot = if unbatched { &shared.unbatched } else { &shared.batched };
+            slot.replace(&producer)
+        });
+        if !matches!(replaced.await, Ok(Ok(()))) {
             tracing::error!("a Kafka producer that had failed for good could not be replaced; it is tried again");
         }
     }
-    verdict
+    outcome
 }
 
 impl Sink for KafkaSink {

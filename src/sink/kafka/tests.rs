@@ -78,17 +78,30 @@ async fn a_broker_that_fails_for_a_while_loses_nothing_and_a_missing_right_rejec
 }
 
 #[tokio::test]
+async fn an_event_in_a_batch_that_is_too_large_is_refused_only_if_it_is_too_large_by_itself() {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("cr.example.com.myapps", 1, 1).unwrap();
+    let sink = sink(cluster.bootstrap_servers(), Mode::Binary);
+    let too_large = RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
+    cluster.request_errors(RDKafkaApiKey::Produce, &[too_large]);
+    assert_eq!(send(&sink, "innocent").await, Verdict::Delivered);
+    cluster.request_errors(RDKafkaApiKey::Produce, &[too_large, too_large]);
+    let verdict = send(&sink, "large").await;
+    assert!(matches!(verdict, Verdict::Reject { .. }), "{verdict:?}");
+}
+
+#[tokio::test]
 async fn a_producer_that_failed_for_good_is_replaced() {
     let cluster = MockCluster::new(1).unwrap();
     cluster.create_topic("cr.example.com.myapps", 1, 1).unwrap();
     let sink = sink(cluster.bootstrap_servers(), Mode::Binary);
     assert_eq!(send(&sink, "a").await, Verdict::Delivered);
-    let first = sink.shared.current();
+    let first = sink.shared.batched.current().unwrap();
     let fatal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_PRODUCER_ID;
     let out_of_order = RDKafkaRespErr::RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER;
     cluster.request_errors(RDKafkaApiKey::Produce, &[out_of_order, fatal]);
     let _ = send(&sink, "b").await;
     cluster.clear_request_errors(RDKafkaApiKey::Produce);
     assert_eq!(send(&sink, "b").await, Verdict::Delivered);
-    assert!(!Arc::ptr_eq(&first, &sink.shared.current()));
+    assert!(!Arc::ptr_eq(&first, &sink.shared.batched.current().unwrap()));
 }

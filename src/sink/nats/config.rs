@@ -32,7 +32,14 @@ impl FromStr for SubjectTemplate {
 
     fn from_str(text: &str) -> Result<Self, TemplateError> {
         let allowed = |character: char| !character.is_whitespace() && !matches!(character, '*' | '>' | '}');
-        Template::parse(text, allowed).map(Self)
+        let template = Template::parse(text, allowed)?;
+        if text.split('.').any(str::is_empty) {
+            return Err(TemplateError::EmptyToken);
+        }
+        if text.starts_with('$') {
+            return Err(TemplateError::Reserved);
+        }
+        Ok(Self(template))
     }
 }
 
@@ -72,5 +79,9 @@ mod tests {
         for (text, wrong) in [("cr.>", '>'), ("cr.*", '*'), ("c r", ' ')] {
             assert_eq!(text.parse::<SubjectTemplate>(), Err(TemplateError::Character(wrong)), "{text}");
         }
+        for text in ["cr..{name}", ".cr", "cr."] {
+            assert_eq!(text.parse::<SubjectTemplate>(), Err(TemplateError::EmptyToken), "{text}");
+        }
+        assert_eq!("$SYS.{name}".parse::<SubjectTemplate>(), Err(TemplateError::Reserved));
     }
 }

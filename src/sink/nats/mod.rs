@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::ConnectOptions;
+use async_nats::connection::State;
 use async_nats::jetstream::{self, context::ContextBuilder};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -34,6 +35,7 @@ pub enum NatsError {
 
 /// Publishes events to a JetStream stream.
 pub struct NatsSink {
+    client: async_nats::Client,
     context: jetstream::Context,
     config: Arc<NatsConfig>,
 }
@@ -53,15 +55,20 @@ impl NatsSink {
             .connect(servers.map_err(NatsError::Address)?)
             .await
             .map_err(NatsError::Connect)?;
-        let context = ContextBuilder::new().timeout(config.timeout).backpressure_on_inflight(true).build(client);
-        Ok(Self { context, config: Arc::new(config) })
+        let context =
+            ContextBuilder::new().timeout(config.timeout).backpressure_on_inflight(true).build(client.clone());
+        Ok(Self { client, context, config: Arc::new(config) })
     }
 }
 
 impl Sink for NatsSink {
     fn deliver(&self, delivery: Delivery) -> BoxFuture<'static, Verdict> {
         let (context, config) = (self.context.clone(), Arc::clone(&self.config));
+        let connected = self.client.connection_state() == State::Connected;
         async move {
+            if !connected {
+                return verdict::not_connected();
+            }
             let subject = config.subject.render(&delivery.event);
             let message = encode::message(&config, &delivery);
             // The client's own deadline runs from the first poll of the acknowledgement; ours covers the sending too.
