@@ -67,6 +67,7 @@ impl Entry {
             reason: self.trouble.clone(),
             resource_version: None,
             caught_up: false,
+            state_error: None,
             silent_for_seconds: 0,
             restarts: self.restarts,
             routes: Vec::new(),
@@ -82,6 +83,7 @@ impl Entry {
         };
         described.resource_version = status.position.map(|position| position.to_string());
         described.caught_up = status.caught_up;
+        described.state_error.clone_from(&status.state_error);
         described.silent_for_seconds = beat.silent_for().as_secs();
         described.routes = status
             .routes

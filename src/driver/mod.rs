@@ -55,7 +55,7 @@ enum Input {
     Probed(Result<ResourceVersion, Failure>),
     Fetched(Key, Result<Option<Object>, Failure>),
     Delivered(DeliveryId, Verdict),
-    Saved(bool),
+    Saved(Result<(), String>),
 }
 
 enum StreamInput {
@@ -238,12 +238,11 @@ impl Driver {
         });
         self.spawn(async move {
             let error = match written.await {
-                Ok(Ok(())) => return Input::Saved(true),
+                Ok(Ok(())) => return Input::Saved(Ok(())),
                 Ok(Err(error)) => anyhow::Error::new(error),
                 Err(error) => anyhow::Error::new(error),
             };
-            tracing::error!(error = format!("{error:#}"), "the state could not be saved; nothing is sent until it is");
-            Input::Saved(false)
+            Input::Saved(Err(format!("{error:#}")))
         });
     }
 
@@ -307,7 +306,10 @@ impl Driver {
                 }
                 self.engine.handle_delivered(now, delivery, verdict);
             }
-            Input::Saved(succeeded) => self.engine.handle_saved(now, succeeded),
+            Input::Saved(saved) => {
+                self.engine.handle_saved(now, saved.is_ok());
+                self.report.note_saved(saved.err());
+            }
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Status {
     pub position: Option<ResourceVersion>,
     /// Whether the feed has followed the changes at least once since the start.
     pub caught_up: bool,
+    /// Why the state could not be saved, until it is; nothing is sent meanwhile.
+    pub state_error: Option<String>,
     /// The routes by name.
     pub routes: BTreeMap<String, RouteStatus>,
 }
@@ -63,6 +65,7 @@ pub(super) struct Report {
     names: Vec<String>,
     sender: watch::Sender<Status>,
     stale: bool,
+    state_error: Option<String>,
     next: Instant,
     // When each route last spoke of a failure, while it fails.
     failing: BTreeMap<String, Instant>,
@@ -76,10 +79,24 @@ impl Report {
             names: names.to_vec(),
             sender,
             stale: true,
+            state_error: None,
             next: Instant::now(),
             failing: BTreeMap::new(),
         };
         (report, receiver)
+    }
+
+    /// The state was saved, or why not.
+    pub(super) fn note_saved(&mut self, error: Option<String>) {
+        let feed = &*self.feed;
+        match &error {
+            Some(error) if self.state_error.as_ref() != Some(error) => {
+                tracing::error!(feed, error, "the state cannot be saved; nothing is sent until it is");
+            }
+            None if self.state_error.is_some() => tracing::info!(feed, "the state is saved again"),
+            _ => {}
+        }
+        self.state_error = error;
     }
 
     /// Something may have changed.
@@ -100,6 +117,7 @@ impl Report {
         }
         let mut status = describe(engine, &self.names, self.sender.borrow().caught_up);
         note_late(&mut status, now);
+        status.state_error.clone_from(&self.state_error);
         self.log(&status, began);
         self.sender.send_if_modified(|published| {
             let changed = *published != status;
@@ -181,5 +199,5 @@ fn describe(engine: &Engine, names: &[String], caught_up: bool) -> Status {
     let routes = names.iter().enumerate().map(|(number, name)| (name.clone(), engine.route_status(number)));
     let feed = engine.feed_state();
     let caught_up = caught_up || feed == FeedState::Watching;
-    Status { feed, position: engine.position(), caught_up, routes: routes.collect() }
+    Status { feed, position: engine.position(), caught_up, state_error: None, routes: routes.collect() }
 }

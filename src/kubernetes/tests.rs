@@ -183,3 +183,73 @@ async fn a_kind_that_vanishes_is_looked_for_anew() {
     assert_eq!(requests.found().unwrap().kind, "MyApp", "what it was is still known");
     assert_eq!(asked.lock().unwrap().iter().filter(|path| *path == "/apis/example.com").count(), 2);
 }
+
+/// A server that takes one token only, a kubeconfig for it with another, and a connection of that kubeconfig.
+async fn behind_token(accepted: &'static str) -> (tempfile::TempDir, Arc<Connection>, std::net::SocketAddr) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let check = move |headers: axum::http::HeaderMap| async move {
+        let agent = headers["user-agent"].to_str().unwrap();
+        assert_eq!(agent, concat!("crier/", env!("CARGO_PKG_VERSION")));
+        match headers.get("authorization").and_then(|value| value.to_str().ok()) {
+            Some(given) if given == format!("Bearer {accepted}") => {
+                object("kube-system", 1).replace("\"n\"", "\"\"").into_response()
+            }
+            _ => StatusCode::UNAUTHORIZED.into_response(),
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(check)).await });
+    let folder = tempfile::tempdir().unwrap();
+    write_kubeconfig(folder.path(), address, "old");
+    let settings = ConnectionSettings {
+        context: None,
+        kubeconfig: Some(folder.path().join("kubeconfig")),
+        queries_per_second: 100,
+        burst: 100,
+    };
+    let connection = Connection::open(settings).await.unwrap();
+    (folder, connection, address)
+}
+
+fn write_kubeconfig(folder: &std::path::Path, address: std::net::SocketAddr, token: &str) {
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{ name: c, cluster: {{ server: \"http://{address}\" }} }}]\n\
+         users: [{{ name: u, user: {{ token: {token} }} }}]\ncontexts: [{{ name: c, context: {{ cluster: c, user: u }} }}]\n"
+    );
+    std::fs::write(folder.join("kubeconfig"), text).unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_token_is_taken_anew() {
+    let (folder, connection, address) = behind_token("new").await;
+    write_kubeconfig(folder.path(), address, "new");
+    let refused = connection.cluster_uid().await;
+    assert!(matches!(refused, Err(Failure::Other(text)) if text.contains("401")));
+    assert_eq!(connection.cluster_uid().await.unwrap().as_str(), "u-kube-system");
+}
+
+#[tokio::test]
+async fn connections_to_the_api_server_are_asked_whether_they_live() {
+    let (_folder, connection, address) = behind_token("old").await;
+    connection.cluster_uid().await.unwrap();
+    // The kernel's own word: of the connection to this port, timer 2 (keep-alive) is running.
+    let port = format!(":{:04X}", address.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let timers: Vec<_> = rows.filter(|row| row[2].ends_with(&port)).map(|row| row[5][..2].to_owned()).collect();
+    assert_eq!(timers, ["02"], "{table}");
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_missing_is_an_error_with_a_hint() {
+    let settings = ConnectionSettings {
+        context: None,
+        kubeconfig: Some("/nonexistent/kubeconfig".into()),
+        queries_per_second: 1,
+        burst: 1,
+    };
+    let Err(error) = Connection::open(settings).await else { panic!("it was opened") };
+    assert_eq!(error.to_string(), "the kubeconfig cannot be used");
+    assert!(error.hint().contains("--kubeconfig"));
+}

@@ -32,6 +32,9 @@ pub struct FeedStatus {
     pub resource_version: Option<String>,
     /// Whether it has followed the changes at least once since the start.
     pub caught_up: bool,
+    /// Why its state could not be saved, until it is; nothing is sent meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_error: Option<String>,
     /// Seconds since its loop last turned.
     pub silent_for_seconds: u64,
     /// How often its driver has died and was started again.
@@ -128,6 +131,10 @@ impl ProcessStatus {
     /// What keeps the process from being ready; empty when it is. A kind that is missing or not permitted is a known
     /// cause: restarting would not heal it, and the other routes work.
     pub fn unready(&self) -> Vec<String> {
+        let states = self.feeds.iter().filter_map(|feed| {
+            let error = feed.state_error.as_ref()?;
+            Some(format!("the state of {} cannot be saved: {error}", feed.feed))
+        });
         let feeds = self.feeds.iter().filter(|feed| match feed.state {
             FeedPhase::Parked => false,
             FeedPhase::Starting | FeedPhase::Waiting => true,
@@ -137,7 +144,7 @@ impl ProcessStatus {
             let reason = feed.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             format!("{} is {}{reason}", feed.feed, feed.state.as_str())
         });
-        self.starting.iter().cloned().chain(feeds).collect()
+        self.starting.iter().cloned().chain(states).chain(feeds).collect()
     }
 
     /// The feeds whose loops hang; the process is alive while there is none.
@@ -160,6 +167,7 @@ mod tests {
             reason: Some("refused".into()),
             resource_version: None,
             caught_up,
+            state_error: None,
             silent_for_seconds: 0,
             restarts: 0,
             routes: Vec::new(),
@@ -177,6 +185,9 @@ mod tests {
         assert_eq!(unready(FeedPhase::Parked, false), [""; 0]);
         assert_eq!(unready(FeedPhase::Listing, false), ["myapps.example.com is listing: refused"]);
         assert_eq!(unready(FeedPhase::Waiting, true).len(), 1, "the API server cannot be reached");
+        let broken = FeedStatus { state_error: Some("full".into()), ..feed(FeedPhase::Watching, true) };
+        let status = ProcessStatus { feeds: vec![broken], ..ProcessStatus::default() };
+        assert_eq!(status.unready(), ["the state of myapps.example.com cannot be saved: full"]);
         let starting = ProcessStatus { starting: Some("no cluster".into()), ..ProcessStatus::default() };
         assert_eq!(starting.unready(), ["no cluster"]);
     }

@@ -123,6 +123,9 @@ impl Collector for Metrics {
         let help = "Whether the feed has followed the changes at least once since the start";
         let caught_up = of_feed(|feed| feed.caught_up.into()).collect();
         family(&mut encoder, &Kind::Gauge, "crier_feed_caught_up", help, caught_up)?;
+        let help = "Whether the feed's state cannot be saved: nothing is sent meanwhile";
+        let failing = of_feed(|feed| feed.state_error.is_some().into()).collect();
+        family(&mut encoder, &Kind::Gauge, "crier_feed_state_failing", help, failing)?;
         let help = "How often the feed's driver has died and was started again";
         family(&mut encoder, &Kind::Counter, "crier_feed_restarts", help, of_feed(|feed| feed.restarts).collect())?;
         for metric in ROUTE_METRICS {
@@ -178,6 +181,7 @@ mod tests {
             reason: None,
             resource_version: None,
             caught_up: false,
+            state_error: None,
             silent_for_seconds: 0,
             restarts: 1,
             routes: vec![route],

@@ -85,6 +85,8 @@ async fn run() {
     objects.create("cart").await;
     printer.print(&crier, 1).await;
 
+    // Long enough for the answers to be on the disk. Killed earlier, it would tell `cart` again, with the id that it had.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     say("\nKills crier with -9. Meanwhile `shop` is deleted, `cart` is scaled, `till` is created,");
     say("and the API server is restarted, so that nobody can watch what happened. Starts crier again:\n");
     crier.kill();

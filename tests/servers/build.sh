@@ -17,10 +17,7 @@ build() {
     local name=$1
     shift
     number=$((number + 1))
-    if [ -e "$cache/$name" ]; then
-        echo "[$number/4] $name is there" >&2
-        return
-    fi
+    [ ! -e "$cache/$name" ] || return 0
     echo "[$number/4] $name: building ..." >&2
     local began=$SECONDS work
     work=$(mktemp -d "$cache/.building-$name.XXXXXX")
