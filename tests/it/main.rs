@@ -9,6 +9,8 @@ mod crashes;
 mod downtime;
 mod four_sinks;
 mod kafka_outage;
+mod lists;
 mod nats;
 mod parked;
+mod refusals;
 mod webhook_faults;

@@ -12,11 +12,17 @@ pub(crate) struct Cluster {
     _etcd: Process,
     directory: tempfile::TempDir,
     ports: [u16; 3],
+    arguments: Vec<String>,
 }
 
 impl Cluster {
     /// Starts both and waits until the API server is ready.
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// The same, with more arguments for the API server.
+    pub(crate) async fn start_with(arguments: &[&str]) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let directory = tempfile::tempdir().unwrap();
         let ports = [free_port(), free_port(), free_port()];
@@ -35,7 +41,8 @@ impl Cluster {
         let key = directory.path().join("sa.key");
         let made = Command::new("openssl").args(["genrsa", "-out"]).arg(key).arg("2048").output().unwrap();
         assert!(made.status.success(), "openssl makes a key");
-        let mut cluster = Self { api_server: None, _etcd: etcd, directory, ports };
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let mut cluster = Self { api_server: None, _etcd: etcd, directory, ports, arguments };
         cluster.start_api_server().await;
         cluster
     }
@@ -56,7 +63,8 @@ impl Cluster {
                 .arg(format!("--token-auth-file={}", self.file("tokens.csv").display()))
                 .args(["--bind-address=127.0.0.1", "--service-account-issuer=https://kubernetes.default.svc"])
                 .args(["--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount"])
-                .arg("--service-cluster-ip-range=10.0.0.0/24"),
+                .arg("--service-cluster-ip-range=10.0.0.0/24")
+                .args(&self.arguments),
             &self.file("kube-apiserver.log"),
         );
         process
@@ -116,6 +124,11 @@ impl Cluster {
         );
         fs::write(&path, text).unwrap();
         path
+    }
+
+    /// The API server's own metrics.
+    pub(crate) async fn metrics(&self) -> String {
+        self.client().request_text(http::Request::get("/metrics").body(Vec::new()).unwrap()).await.unwrap()
     }
 
     /// Compacts etcd up to now: what the API server's own cache does not hold can no longer be watched.
