@@ -125,7 +125,7 @@ impl Collector for Metrics {
         family(&mut encoder, &Kind::Gauge, "crier_feed_caught_up", help, caught_up)?;
         let help = "Whether the feed's state cannot be saved: nothing is sent meanwhile";
         let failing = of_feed(|feed| feed.state_error.is_some().into()).collect();
-        family(&mut encoder, &Kind::Gauge, "crier_feed_state_failing", help, failing)?;
+        family(&mut encoder, &Kind::Gauge, "crier_feed_save_failing", help, failing)?;
         let help = "How often the feed's driver has died and was started again";
         family(&mut encoder, &Kind::Counter, "crier_feed_restarts", help, of_feed(|feed| feed.restarts).collect())?;
         for metric in ROUTE_METRICS {
