@@ -139,8 +139,11 @@ mod tests {
 
     #[test]
     fn a_page_gives_its_items_as_sent_and_its_own_version() {
-        let item =
-            |name: &str| format!(r#"{{"metadata":{{"name":"{name}","uid":"u","resourceVersion":"5"}}, "n":1.0}}"#);
+        let item = |name: &str| {
+            format!(
+                r#"{{"apiVersion":"v1","kind":"K","metadata":{{"name":"{name}","uid":"u","resourceVersion":"5"}}, "n":1.0}}"#
+            )
+        };
         for (token, next) in [("", None), ("abc", Some("abc".to_owned()))] {
             let text = format!(
                 r#"{{"kind":"MyAppList","items":[{},{}],"metadata":{{"resourceVersion":"9","continue":"{token}","remainingItemCount":3}}}}"#,

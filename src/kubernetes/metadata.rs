@@ -109,12 +109,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for NewestWrite<'a> {
     }
 }
 
-/// Reads one object; `bytes` becomes its body as it is.
+/// Reads one object; `bytes` becomes its body as it is, without the white space around it.
+///
+/// One state of an object has the same bytes however it is read, since its fingerprints are of them: the line end after
+/// a single object is not the object's, and an item of a list of a built-in kind, which has no type of its own, is given
+/// it where a watch has it. Only then are bytes copied.
 ///
 /// # Errors
 /// When it is not JSON, or lacks what every object has. `defaults` stands in for a missing `apiVersion` and `kind`.
 pub fn read_object(bytes: Bytes, defaults: Option<&TypeMeta>) -> Result<Object, MetadataError> {
+    let bytes = bytes.slice_ref(bytes.trim_ascii());
     let head: Head<'_> = serde_json::from_slice(&bytes)?;
+    let untyped = head.api_version.is_none() && head.kind.is_none();
     let fields = head.metadata;
     let or_default = |own: Option<Text<'_>>, default: Option<&String>, name| {
         own.map(Text::into_owned).or_else(|| default.cloned()).ok_or(MetadataError::Missing(name))
@@ -134,7 +140,16 @@ pub fn read_object(bytes: Bytes, defaults: Option<&TypeMeta>) -> Result<Object, 
         last_write: fields.managed_fields.time.map(Text::into_owned),
         field_manager: fields.managed_fields.manager.map(Text::into_owned),
     };
+    let bytes = if untyped { with_type(&bytes, &metadata) } else { bytes };
     Ok(Object { metadata: Arc::new(metadata), bytes })
+}
+
+/// The object's text with its type in front, in the order in which built-in kinds have it.
+fn with_type(bytes: &Bytes, metadata: &Metadata) -> Bytes {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let head = format!("{{\"kind\":{},\"apiVersion\":{},", quoted(&metadata.kind), quoted(&metadata.api_version));
+    // What was read as an object begins with a brace, and is not empty.
+    [head.as_bytes(), bytes[1..].trim_ascii_start()].concat().into()
 }
 
 #[cfg(test)]
@@ -164,7 +179,15 @@ mod tests {
         let types = TypeMeta { api_version: "example.com/v1".into(), kind: "MyApp".into() };
         let object = read_object(Bytes::from_static(item), Some(&types)).unwrap();
         assert_eq!((&*object.metadata.kind, object.metadata.key.namespace()), ("MyApp", None));
+        let text = r#"{"kind":"MyApp","apiVersion":"example.com/v1","metadata":{"name":"n","uid":"u","resourceVersion":"1","managedFields":null}}"#;
+        assert_eq!(object.bytes, text, "as a watch would have it");
         assert!(matches!(read_object(Bytes::from_static(item), None), Err(MetadataError::Missing("apiVersion"))));
+    }
+
+    #[test]
+    fn the_line_end_after_an_object_is_not_the_objects() {
+        let object = read_object(Bytes::from(format!(" {OBJECT}\n")), None).unwrap();
+        assert_eq!(object.bytes, OBJECT);
     }
 
     #[test]

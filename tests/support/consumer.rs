@@ -20,6 +20,7 @@ pub(crate) struct Consumer {
     /// The newest event of each key, by name; deletions too.
     pub(crate) newest: BTreeMap<String, Value>,
     by_id: BTreeMap<String, Value>,
+    by_sequence: BTreeMap<(String, String), String>,
     /// Events that were there before, with the same id.
     pub(crate) repeats: usize,
 }
@@ -32,6 +33,10 @@ impl Consumer {
             if let Some(before) = self.newest.get(name) {
                 let (before, now) = (before["sequence"].as_str().unwrap(), event["sequence"].as_str().unwrap());
                 assert!(before <= now, "the sequence of {name} steps back from {before} to {now}: {event}");
+            }
+            let place = (name.to_owned(), event["sequence"].as_str().unwrap().to_owned());
+            if let Some(before) = self.by_sequence.insert(place, id.to_owned()) {
+                assert_eq!(before, id, "one state of {name} is told by two ids: {event}");
             }
             if let Some(before) = self.by_id.insert(id.to_owned(), event.clone()) {
                 self.repeats += 1;
