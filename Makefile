@@ -16,9 +16,10 @@ prerequisites:
 	@tests/servers/prerequisites.sh cargo cmake g++ pkg-config openssl-headers
 
 demo: ## Show the main job on a real API server, in a minute
-	@tests/servers/prerequisites.sh cargo
-	@tests/servers/build.sh >/dev/null
-	@cargo test --quiet --locked --test demo
+	@tests/servers/prerequisites.sh cargo gcc
+	@tests/servers/build.sh etcd kube-apiserver >/dev/null
+	cargo test --locked --no-default-features --features webhook --test demo --no-run
+	@cargo test --quiet --locked --no-default-features --features webhook --test demo
 
 servers: ## Build the real servers for the tests into a cache outside the checkout
 	@tests/servers/build.sh
@@ -35,6 +36,8 @@ sim: ## Search for schedules that break a promise, with twenty times the cases o
 check: prerequisites $(CARGO_DENY) ## Format, lints, documentation, licences and sources of all dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --all-targets --locked --no-default-features --features webhook -- -D warnings
+	cargo clippy --locked --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
 	$(CARGO_DENY) --locked check bans licenses sources
 

@@ -3,8 +3,6 @@
 //!
 //! `make bench`; `CRIER_BENCH_OBJECTS` sets how many objects (10,000).
 
-#![cfg(all(feature = "kafka", feature = "nats", feature = "webhook"))]
-
 #[path = "../tests/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the tests use the rest")]
 mod support;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Process, binaries, free_port};
+use super::{Process, free_port, server};
 
 /// etcd and kube-apiserver. `admin-token` may do everything, `limited-token` nothing until it is granted.
 pub(crate) struct Cluster {
@@ -28,7 +28,7 @@ impl Cluster {
         let ports = [free_port(), free_port(), free_port()];
         let [client, peer, _] = ports.map(|port| format!("http://127.0.0.1:{port}"));
         let etcd = Process::start(
-            Command::new(binaries().join("etcd"))
+            Command::new(server("etcd"))
                 .arg("--data-dir")
                 .arg(directory.path().join("etcd"))
                 .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
@@ -54,7 +54,7 @@ impl Cluster {
     async fn start_api_server(&mut self) {
         let [etcd, _, secure] = self.ports;
         let mut process = Process::start(
-            Command::new(binaries().join("kube-apiserver"))
+            Command::new(server("kube-apiserver"))
                 .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
                 .arg(format!("--secure-port={secure}"))
                 .arg(format!("--cert-dir={}", self.file("certificates").display()))

@@ -12,7 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::message::OwnedMessage;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::{Process, binaries, free_port};
+use super::{Process, free_port, server};
 
 /// Any 16 bytes in base64 name a cluster; a fixed one saves the start of a Java machine.
 const CLUSTER: &str = "MkU3OEVBNTcwNTJENDM2Qk";
@@ -61,7 +61,7 @@ impl Kafka {
     fn java(&self) -> Command {
         let mut java = Command::new("java");
         java.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp"])
-            .arg(binaries().join("kafka/*"))
+            .arg(server("kafka").join("*"))
             .current_dir(self.directory.path());
         java
     }

@@ -17,7 +17,6 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 pub(crate) use cluster::Cluster;
@@ -35,15 +34,12 @@ pub(crate) use receiver::Receiver;
 /// A server that is not ready by then is broken.
 const START: Duration = Duration::from_secs(60);
 
-/// The folder of the built servers; they are built if they are missing.
-fn binaries() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/build.sh");
-        let output = Command::new(script).stderr(Stdio::inherit()).output().expect("tests/servers/build.sh runs");
-        assert!(output.status.success(), "the servers did not build: run `make servers`");
-        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
-    })
+/// Where a built server is; it is built if it is missing.
+fn server(name: &str) -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/build.sh");
+    let output = Command::new(script).arg(name).stderr(Stdio::inherit()).output().expect("tests/servers/build.sh runs");
+    assert!(output.status.success(), "{name} did not build: run `make servers`");
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()).join(name)
 }
 
 fn free_port() -> u16 {

@@ -5,7 +5,7 @@ use std::process::Command;
 use async_nats::jetstream;
 use futures::StreamExt;
 
-use super::{Process, binaries, free_port};
+use super::{Process, free_port, server};
 
 /// One server and its data.
 pub(crate) struct Nats {
@@ -38,7 +38,7 @@ impl Nats {
     pub(crate) async fn restart(&mut self) {
         self.kill();
         let mut process = Process::start(
-            Command::new(binaries().join("nats-server"))
+            Command::new(server("nats-server"))
                 .args(["-a", "127.0.0.1", "-js", "-p", &self.port.to_string(), "-sd"])
                 .arg(self.directory.path())
                 .args(&self.arguments),
