@@ -55,3 +55,95 @@ impl Feed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::super::{build, plan, sinks};
+    use super::*;
+    use crate::config::parse;
+    use crate::model::Verdict;
+    use crate::sink::{Delivery, Sink};
+    use crate::store::MemoryStore;
+
+    /// An API server with one object that never changes.
+    async fn answer(request: Request<Body>) -> Result<Response<Body>, std::convert::Infallible> {
+        const OBJECT: &str = r#"{"apiVersion":"example.com/v1","kind":"MyApp","metadata":{"name":"shop","namespace":"a","uid":"u","resourceVersion":"4"}}"#;
+        let query = request.uri().query().unwrap_or_default();
+        let body = match request.uri().path() {
+            "/apis/example.com" => r#"{"versions":[{"version":"v1"}]}"#.to_owned(),
+            "/apis/example.com/v1" => {
+                r#"{"resources":[{"name":"myapps","kind":"MyApp","namespaced":true}]}"#.to_owned()
+            }
+            "/apis/example.com/v1/namespaces/a/myapps/shop" => OBJECT.to_owned(),
+            _ if query.contains("sendInitialEvents") => format!(
+                r#"{{"type":"ADDED","object":{OBJECT}}}
+{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"5","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}
+"#
+            ),
+            _ if query.contains("limit=1") => r#"{"metadata":{"resourceVersion":"5"},"items":[]}"#.to_owned(),
+            // A watch that tells nothing.
+            _ => return std::future::pending().await,
+        };
+        Ok(Response::new(Body::from(body.into_bytes())))
+    }
+
+    /// Panics in the driver's own loop, once.
+    #[derive(Default)]
+    struct Panicking {
+        asked: AtomicUsize,
+        ids: Mutex<Vec<String>>,
+    }
+
+    impl Sink for Panicking {
+        fn deliver(&self, delivery: Delivery) -> BoxFuture<'static, Verdict> {
+            self.ids.lock().unwrap().push(delivery.event.id().to_owned());
+            assert!(self.asked.fetch_add(1, Ordering::Relaxed) > 0, "as a defect would");
+            async { Verdict::Delivered }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_dies_is_begun_again_counted_and_loses_nothing() {
+        let text = "cluster: test\nstate: memory\nsinks: { out: { stdout: {} } }\nroutes:\n  - { name: apps, watch: { resources: [myapps.example.com] }, sinks: [out] }\n";
+        let config = parse(text, "f").unwrap();
+        let planned = plan(&config).unwrap().remove(0);
+        let sink = Arc::new(Panicking::default());
+        let made = sinks::MadeSink { sink: Arc::clone(&sink) as Arc<dyn Sink>, max_in_flight: 1 };
+        let store: SharedStore = Arc::new(Mutex::new(MemoryStore::new(1, [7; 16])));
+        let board = Arc::new(Board::new([planned.name.clone()].into_iter()));
+        let feed = Feed {
+            number: 0,
+            routes: build::routes(&config, &planned, "test", &[("out".to_owned(), made)].into(), &store),
+            planned,
+            connection: Connection::of_client(kube::Client::new(tower::service_fn(answer), "default")),
+            store,
+            board: Arc::clone(&board),
+        };
+        let (stop, stopped) = watch::channel(false);
+        let running = tokio::spawn(feed.run(stopped));
+        let told = async {
+            loop {
+                let status = board.status().feeds.remove(0);
+                if status.routes.first().is_some_and(|route| route.counters.delivered == 1) {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let status = tokio::time::timeout(Duration::from_secs(20), told).await.expect("it is told in the end");
+        assert_eq!(status.restarts, 1);
+        let ids = sink.ids.lock().unwrap().clone();
+        assert_eq!(ids.len(), 2);
+        assert_eq!(ids[0], ids[1], "what may have been told is told again, with the id that it had");
+        stop.send_replace(true);
+        tokio::time::timeout(Duration::from_secs(20), running).await.expect("it drains").unwrap();
+    }
+}
