@@ -37,21 +37,22 @@ impl Feed {
     }
 
     async fn drive(&self, stop: watch::Receiver<bool>) -> Result<(), String> {
-        let driver = Driver::new(
-            self.planned.name.clone(),
-            Arc::clone(&self.connection),
-            self.planned.collection.clone(),
-            self.routes.clone(),
-            Arc::clone(&self.store),
-            rand::random(),
-        );
-        let (driver, status, beat) = driver.map_err(|error| format!("{:#}", anyhow::Error::new(error)))?;
-        self.board.driver_began(self.number, status, beat);
+        let (name, connection) = (self.planned.name.clone(), Arc::clone(&self.connection));
+        let (collection, routes) = (self.planned.collection.clone(), self.routes.clone());
+        let (store, board, number) = (Arc::clone(&self.store), Arc::clone(&self.board), self.number);
+        // All of it in a task of its own, so that nothing of it can end the supervision.
         let mut task = tokio::task::JoinSet::new();
-        task.spawn(driver.run(stop));
+        task.spawn(async move {
+            let driver = Driver::new(name, connection, collection, routes, store, rand::random());
+            let (driver, status, beat) = driver.map_err(|error| format!("{:#}", anyhow::Error::new(error)))?;
+            board.driver_began(number, status, beat);
+            driver.run(stop).await;
+            Ok(())
+        });
         match task.join_next().await {
+            Some(Ok(ended)) => ended,
             Some(Err(error)) => Err(error.to_string()),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 }
@@ -95,9 +96,9 @@ mod tests {
         Ok(Response::new(Body::from(body.into_bytes())))
     }
 
-    /// Panics in the driver's own loop, once.
-    #[derive(Default)]
+    /// Panics once: in the driver's own loop, or in the task of the delivery.
     struct Panicking {
+        in_task: bool,
         asked: AtomicUsize,
         ids: Mutex<Vec<String>>,
     }
@@ -105,17 +106,29 @@ mod tests {
     impl Sink for Panicking {
         fn deliver(&self, delivery: Delivery) -> BoxFuture<'static, Verdict> {
             self.ids.lock().unwrap().push(delivery.event.id().to_owned());
-            assert!(self.asked.fetch_add(1, Ordering::Relaxed) > 0, "as a defect would");
-            async { Verdict::Delivered }.boxed()
+            let first = self.asked.fetch_add(1, Ordering::Relaxed) == 0;
+            assert!(!first || self.in_task, "as a defect would");
+            async move {
+                assert!(!first, "as a defect would");
+                Verdict::Delivered
+            }
+            .boxed()
         }
     }
 
     #[tokio::test]
     async fn a_driver_that_dies_is_begun_again_counted_and_loses_nothing() {
+        for in_task in [false, true] {
+            let panicking = Panicking { in_task, asked: AtomicUsize::new(0), ids: Mutex::default() };
+            die_and_be_begun_again(panicking).await;
+        }
+    }
+
+    async fn die_and_be_begun_again(sink: Panicking) {
         let text = "cluster: test\nstate: memory\nsinks: { out: { stdout: {} } }\nroutes:\n  - { name: apps, watch: { resources: [myapps.example.com] }, sinks: [out] }\n";
         let config = parse(text, "f").unwrap();
         let planned = plan(&config).unwrap().remove(0);
-        let sink = Arc::new(Panicking::default());
+        let sink = Arc::new(sink);
         let made = sinks::MadeSink { sink: Arc::clone(&sink) as Arc<dyn Sink>, max_in_flight: 1 };
         let store: SharedStore = Arc::new(Mutex::new(MemoryStore::new(1, [7; 16])));
         let board = Arc::new(Board::new([planned.name.clone()].into_iter()));

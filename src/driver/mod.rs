@@ -168,7 +168,8 @@ impl Driver {
                 }
                 Some(ended) = self.tasks.join_next() => {
                     if let Err(error) = ended && error.is_panic() {
-                        tracing::error!(feed = self.feed, %error, "a task of the feed has panicked");
+                        // Its answer will never come. Whoever owns the driver begins it again, as after a crash.
+                        std::panic::resume_unwind(error.into_panic());
                     }
                 }
                 () = timer => {
