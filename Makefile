@@ -28,6 +28,7 @@ test: prerequisites servers ## Run all tests, on real servers too
 	cargo test --workspace --locked
 
 bench: prerequisites servers ## Measure what an event costs on a real API server, in a release build
+	cargo bench --locked --bench hot_path
 	cargo bench --locked --bench throughput
 
 sim: ## Search for schedules that break a promise, with twenty times the cases of `make test`
