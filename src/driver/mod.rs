@@ -105,7 +105,14 @@ impl Driver {
         let mut state = store.lock().unwrap_or_else(PoisonError::into_inner).load(&feed)?;
         let restored = routes.iter().map(|route| {
             let records = state.records.remove(&route.name).unwrap_or_default();
-            (route.settings.clone(), RouteState { synced: state.synced.contains(&route.name), records })
+            (
+                route.settings.clone(),
+                RouteState {
+                    synced: state.synced.contains(&route.name),
+                    followed: state.followed.contains(&route.name),
+                    records,
+                },
+            )
         });
         let requests = Requests::new(connection, collection, state.feed.served.clone());
         let types = types(&requests);

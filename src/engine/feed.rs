@@ -212,11 +212,12 @@ impl Feed {
 }
 
 impl Engine {
-    /// Decides between resuming and listing: a position serves only routes that have compared once, and only while
+    /// Decides between resuming and listing: a position serves only routes that have followed up to it, and only while
     /// fetching what is owed is cheaper than one list.
     pub(super) fn start_feed(&mut self) {
         let to_fetch: usize = self.routes.iter().map(|route| route.entries.values().filter(|e| e.owes()).count()).sum();
-        let resumable = self.routes.iter().all(|route| route.synced) && to_fetch <= self.settings.fetch_at_most;
+        let resumable =
+            self.routes.iter().all(|route| route.synced && route.followed) && to_fetch <= self.settings.fetch_at_most;
         let next = if self.feed.record.position.is_some() && resumable { Next::Probe } else { Next::List };
         self.feed.state = State::Ready(next);
     }
@@ -244,7 +245,7 @@ impl Engine {
 
     /// The probe's answer: the collection's newest version, or why there is none.
     pub fn handle_probed(&mut self, now: Now, answer: Result<ResourceVersion, FeedFailure>) {
-        if !matches!(self.feed.state, State::Probing) {
+        if self.draining || !matches!(self.feed.state, State::Probing) {
             return;
         }
         match (answer, self.feed.record.position) {

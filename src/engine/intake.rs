@@ -57,6 +57,7 @@ impl Engine {
                     self.observe_absent(route, now, key, at);
                 }
             }
+            self.routes[route].followed = true;
             if !self.routes[route].synced {
                 self.routes[route].synced = true;
                 self.save.touch_synced(route);
@@ -130,8 +131,8 @@ impl Engine {
             fingerprint: Some(fingerprint),
             number,
         }));
-        // A newer state deserves a try of its own, even where the older one was refused.
-        entry.not_before = now;
+        // Even where the older one was refused.
+        entry.allow_at(now);
         self.enqueue(route, key);
     }
 
@@ -169,7 +170,7 @@ impl Engine {
             number,
         };
         *(if precedes { &mut entry.predecessor } else { &mut entry.owed }) = Some(Box::new(deletion));
-        entry.not_before = now;
+        entry.allow_at(now);
         self.enqueue(route, key);
     }
 
@@ -207,7 +208,7 @@ impl Engine {
                 entry.predecessor = Some(Box::new(deletion));
             }
         }
-        entry.not_before = now;
+        entry.allow_at(now);
         self.enqueue(route, key);
     }
 
@@ -237,7 +238,7 @@ impl Engine {
             debt.object = Some(object.clone());
             debt.fingerprint = Some(fingerprint);
             // It was held back only because there were no bytes.
-            entry.not_before = entry.not_before.min(debt.last);
+            entry.not_before = entry.not_before.min(debt.last).max(entry.backed_off_until);
         }
     }
 

@@ -145,9 +145,7 @@ impl Engine {
             fingerprint: debt.fingerprint.unwrap_or_default(),
             deleting,
         }));
-        if debt.owed.state == OwedState::Present {
-            entry.add_doubt(debt.owed.uid.clone(), debt.owed.resource_version);
-        }
+        entry.add_doubt(debt.owed.uid.clone(), debt.owed.resource_version);
         state.in_flight += 1;
         self.deliveries.insert(delivery, (route, key.clone()));
         self.actions.push_back(Action::Publish(Publication {
@@ -175,22 +173,31 @@ impl Engine {
             Verdict::Delivered => {
                 state.counters.delivered += 1;
                 state.breaker.succeed();
-                state.last_error = None;
+                // What was under way when the endpoint asked not to be called again changes nothing of that.
+                if state.gone.is_none() {
+                    state.last_error = None;
+                }
                 entry.backoff.succeed();
-                entry.not_before = now;
+                entry.back_off_until(now);
                 let number = self.save.touch(route, &key);
                 entry.settle(&sent, number);
             }
             Verdict::Retry { reason, after } => {
                 state.counters.retried += 1;
                 state.last_error = Some(reason);
-                entry.not_before = now + entry.backoff.fail(&mut self.jitter, BASE, CAP, after);
+                let wait = entry.backoff.fail(&mut self.jitter, BASE, CAP, after);
+                entry.back_off_until(now + wait);
             }
             Verdict::Reject { reason } => {
                 state.counters.rejected += 1;
                 state.last_error = Some(reason);
-                let refused = entry.head().is_some_and(|debt| debt.is(&sent));
-                entry.not_before = if refused { now + REFUSED } else { now };
+                if entry.predecessor.as_ref().is_some_and(|debt| debt.is(&sent)) {
+                    // The sink will never take this deletion: the key goes on with the incarnation that is there.
+                    let number = self.save.touch(route, &key);
+                    entry.settle(&sent, number);
+                } else if entry.head().is_some_and(|debt| debt.is(&sent)) {
+                    entry.not_before = now + REFUSED;
+                }
             }
             Verdict::Unavailable { reason, after } => {
                 state.counters.unavailable += 1;
@@ -202,6 +209,9 @@ impl Engine {
                     state.breaker.fail(&mut self.jitter, ENDPOINT_BASE, ENDPOINT_CAP, after)
                 };
                 state.blocked_until = state.blocked_until.max(now + wait);
+                // It may be this key's topic alone: the next one asks for the sink.
+                let wait = entry.backoff.fail(&mut self.jitter, BASE, ENDPOINT_CAP, None);
+                entry.back_off_until(now + wait);
             }
             Verdict::Gone { reason } => {
                 state.last_error = Some(reason.clone());
@@ -242,14 +252,14 @@ impl Entry {
             });
         } else {
             self.told.take_if(|told| told.uid == sent.uid);
-            let preceded = self.predecessor.take_if(|debt| debt.owed.uid == sent.uid).is_some();
-            // What stood behind a debt is attempted only when the store knows that the debt is settled: a restart
-            // takes the head of a key alone for doubtful.
-            if let Some(next) = self.owed.as_mut().filter(|_| preceded) {
-                next.number = number;
-            }
+            self.predecessor.take_if(|debt| debt.owed.uid == sent.uid);
         }
         self.owed.take_if(|debt| debt.is(sent));
+        // What stood behind a debt is attempted only when the store knows that the debt is settled: a restart takes the
+        // head of a key alone for doubtful, and would tell what follows as if nothing had been told before.
+        if let Some(next) = &mut self.owed {
+            next.number = number;
+        }
     }
 }
 

@@ -19,6 +19,8 @@ mod view;
 mod promises;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod verdict_promises;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -63,6 +65,8 @@ pub struct RouteSettings {
 pub struct RouteState {
     /// Whether the route has completed a first comparison; a route that has not lists first.
     pub synced: bool,
+    /// Whether the route has followed the feed up to the saved position; one that has not lists first.
+    pub followed: bool,
     /// What was told and owed, key by key.
     pub records: Vec<(Key, KeyRecord)>,
 }
@@ -168,6 +172,7 @@ pub struct Counters {
 struct Route {
     settings: RouteSettings,
     synced: bool,
+    followed: bool,
     entries: BTreeMap<Key, Entry>,
     // Keys that owe something and are not in flight, by when they may go; the number keeps arrival order.
     queue: BTreeSet<(Now, u64, Key)>,
@@ -246,6 +251,7 @@ impl Engine {
         self.routes.push(Route {
             settings,
             synced: state.synced,
+            followed: state.followed,
             entries: BTreeMap::new(),
             queue: BTreeSet::new(),
             in_flight: 0,

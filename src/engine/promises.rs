@@ -6,33 +6,37 @@ use super::properties::object;
 use super::*;
 use crate::model::{Change, FeedRecord, Verdict};
 
-const MS: fn(u64) -> Duration = Duration::from_millis;
+pub(super) const MS: fn(u64) -> Duration = Duration::from_millis;
 
-fn version(number: u128) -> ResourceVersion {
+pub(super) fn version(number: u128) -> ResourceVersion {
     ResourceVersion::new(number).unwrap()
 }
 
 /// An engine of one route whose saves are confirmed at once, unless a script holds them back.
-struct Script {
-    engine: Engine,
-    now: Now,
-    saves: Vec<Save>,
-    hold_saves: bool,
+pub(super) struct Script {
+    pub(super) engine: Engine,
+    pub(super) now: Now,
+    pub(super) saves: Vec<Save>,
+    pub(super) hold_saves: bool,
 }
 
 impl Script {
-    fn settings(quiet: u64, max_wait: u64) -> RouteSettings {
+    pub(super) fn settings(quiet: u64, max_wait: u64) -> RouteSettings {
         RouteSettings { quiet: MS(quiet), max_wait: MS(max_wait), initial: Initial::Observed, max_in_flight: 8 }
     }
 
-    fn with(settings: RouteSettings, feed: FeedRecord, state: RouteState) -> Self {
+    pub(super) fn with(settings: RouteSettings, feed: FeedRecord, state: RouteState) -> Self {
         let engine = Engine::new(EngineSettings::default(), feed, vec![(settings, state)], Duration::ZERO);
         Self { engine, now: Duration::ZERO, saves: Vec::new(), hold_saves: false }
     }
 
     /// A route that has listed an empty collection at version 10 and watches.
-    fn watching(quiet: u64, max_wait: u64) -> Self {
-        let mut script = Self::with(Self::settings(quiet, max_wait), FeedRecord::default(), RouteState::default());
+    pub(super) fn watching(quiet: u64, max_wait: u64) -> Self {
+        Self::watching_with(Self::settings(quiet, max_wait))
+    }
+
+    pub(super) fn watching_with(settings: RouteSettings) -> Self {
+        let mut script = Self::with(settings, FeedRecord::default(), RouteState::default());
         assert_eq!(script.run(), [Action::List { streaming: true }]);
         script.engine.handle_list_finished(script.now, version(10));
         assert_eq!(script.run(), [Action::Probe]);
@@ -42,13 +46,13 @@ impl Script {
     }
 
     /// A route that resumes at version 20 with these records.
-    fn resuming(records: Vec<(Key, KeyRecord)>) -> Self {
+    pub(super) fn resuming(records: Vec<(Key, KeyRecord)>) -> Self {
         let feed = FeedRecord { position: Some(version(20)), newest: Some(version(20)), served: None };
-        Self::with(Self::settings(0, 0), feed, RouteState { synced: true, records })
+        Self::with(Self::settings(0, 0), feed, RouteState { synced: true, followed: true, records })
     }
 
     /// All actions but saves, which are confirmed (or held) and kept.
-    fn run(&mut self) -> Vec<Action> {
+    pub(super) fn run(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         while let Some(action) = self.engine.poll_action(self.now) {
             match action {
@@ -64,7 +68,7 @@ impl Script {
         actions
     }
 
-    fn publications(&mut self) -> Vec<Publication> {
+    pub(super) fn publications(&mut self) -> Vec<Publication> {
         let publication = |action| match action {
             Action::Publish(publication) => publication,
             other => panic!("only publications were expected: {other:?}"),
@@ -72,7 +76,7 @@ impl Script {
         self.run().into_iter().map(publication).collect()
     }
 
-    fn told(&mut self) -> Vec<(What, u128)> {
+    pub(super) fn told(&mut self) -> Vec<(What, u128)> {
         let publications = self.publications();
         for publication in &publications {
             self.engine.handle_delivered(self.now, publication.delivery, Verdict::Delivered);
@@ -80,26 +84,26 @@ impl Script {
         publications.iter().map(|publication| (publication.what, publication.resource_version.get())).collect()
     }
 
-    fn change(&mut self, uid: u64, at: u128, value: u64) {
+    pub(super) fn change(&mut self, uid: u64, at: u128, value: u64) {
         let change = Change { object: object("a", uid, at, value), present: true, origin: Origin::Watch };
         self.engine.handle_change(self.now, change, &[value]);
     }
 
-    fn deletion(&mut self, uid: u64, at: u128) {
+    pub(super) fn deletion(&mut self, uid: u64, at: u128) {
         let change = Change { object: object("a", uid, at, 0), present: false, origin: Origin::Watch };
         self.engine.handle_change(self.now, change, &[0]);
     }
 
-    fn pass(&mut self, milliseconds: u64) {
+    pub(super) fn pass(&mut self, milliseconds: u64) {
         self.now += MS(milliseconds);
     }
 }
 
-fn key() -> Key {
+pub(super) fn key() -> Key {
     Key::new("default", "a")
 }
 
-fn told(uid: u64, at: u128, fingerprint: u64) -> crate::model::Told {
+pub(super) fn told(uid: u64, at: u128, fingerprint: u64) -> crate::model::Told {
     let uid = Uid::new(&format!("uid-{uid}"));
     crate::model::Told { uid, resource_version: version(at), fingerprint, deleting: false }
 }
@@ -230,7 +234,7 @@ fn delete_missed_while_down_is_told_after_compaction() {
 #[test]
 fn deletions_are_never_inferred_from_a_failed_list() {
     let record = KeyRecord { told: Some(told(1, 12, 7)), ..KeyRecord::default() };
-    let state = RouteState { synced: true, records: vec![(key(), record)] };
+    let state = RouteState { synced: true, followed: true, records: vec![(key(), record)] };
     for failure in [
         FeedFailure::Expired,
         FeedFailure::Forbidden("list myapps".into()),
@@ -389,4 +393,19 @@ fn a_drain_waits_for_what_is_in_flight_and_saves_its_verdict() {
     assert!(script.engine.is_drained());
     let record = &script.saves.last().unwrap().records[0].2;
     assert_eq!(record.told.as_ref().unwrap().resource_version, version(11));
+}
+
+#[test]
+fn a_route_that_did_not_follow_up_to_the_position_compares_before_it_resumes() {
+    let feed = FeedRecord { position: Some(version(20)), newest: Some(version(20)), served: None };
+    let record = KeyRecord { told: Some(told(1, 15, 1)), ..KeyRecord::default() };
+    let state = RouteState { synced: true, followed: false, records: vec![(key(), record)] };
+    let mut script = Script::with(Script::settings(0, 0), feed, state);
+    assert_eq!(script.run(), [Action::List { streaming: true }], "it may have missed what was before the position");
+    script.pass(100);
+    script.run();
+    assert!(script.saves.iter().all(|save| save.followed.is_empty()), "nor may a save claim otherwise meanwhile");
+    script.engine.handle_list_finished(script.now, version(30));
+    assert_eq!(script.run().len(), 2, "the probe, and the deletion that it had missed");
+    assert_eq!(script.saves.last().unwrap().followed, [0]);
 }

@@ -119,6 +119,7 @@ impl Consumers {
 struct Disk {
     feed: FeedRecord,
     synced: BTreeSet<usize>,
+    followed: Vec<usize>,
     records: BTreeMap<(usize, Key), KeyRecord>,
 }
 
@@ -174,7 +175,10 @@ impl World {
             };
             let records = disk.records.iter().filter(|((of, _), _)| *of == route);
             let records = records.map(|((_, key), record)| (key.clone(), record.clone())).collect();
-            (settings, RouteState { synced: disk.synced.contains(&route), records })
+            (
+                settings,
+                RouteState { synced: disk.synced.contains(&route), followed: disk.followed.contains(&route), records },
+            )
         });
         let settings = EngineSettings { seed: 1, fetch_at_most: 2 };
         Engine::new(settings, disk.feed.clone(), routes.collect(), now)
@@ -203,6 +207,7 @@ impl World {
     fn commit(&mut self, save: Save) {
         self.disk.feed = save.feed;
         self.disk.synced.extend(save.synced);
+        self.disk.followed = save.followed;
         for (route, key, record) in save.records {
             if record.is_empty() {
                 self.disk.records.remove(&(route, key));

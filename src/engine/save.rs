@@ -99,7 +99,8 @@ impl Engine {
                 (*route, key.clone(), entry.map(|entry| entry.record(position)).unwrap_or_default())
             })
             .collect();
-        let save = Save { feed: self.feed.record(), synced: synced.clone(), records };
+        let followed = (0..self.routes.len()).filter(|route| self.routes[*route].followed).collect();
+        let save = Save { feed: self.feed.record(), synced: synced.clone(), followed, records };
         let state = &mut self.save;
         state.in_progress = Some(InProgress { through: state.counter, dirty, synced });
         self.actions.push_back(Action::Save(save));

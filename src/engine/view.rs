@@ -44,6 +44,8 @@ pub(super) struct Entry {
     pub(super) backoff: Backoff,
     /// No attempt before this.
     pub(super) not_before: Now,
+    /// Nor before this, whatever changes meanwhile: the sink has asked for it, or a failure has earned it.
+    pub(super) backed_off_until: Now,
     /// Its place in the route's queue, so that it can be taken out again.
     pub(super) place: Option<(Now, u64)>,
 }
@@ -69,10 +71,7 @@ impl Entry {
             fetched: record.fetched,
             ..Self::default()
         };
-        if entry.predecessor.is_none()
-            && let Some(owed) = entry.owed.as_ref().map(|debt| &debt.owed)
-            && owed.state == OwedState::Present
-        {
+        if let Some(owed) = entry.head().map(|debt| &debt.owed) {
             let (uid, resource_version) = (owed.uid.clone(), owed.resource_version);
             entry.add_doubt(uid, resource_version);
         }
@@ -88,6 +87,17 @@ impl Entry {
             doubts: self.doubts.clone(),
             fetched: self.fetched.filter(|fetched| position.is_none_or(|position| *fetched > position)),
         }
+    }
+
+    /// A change deserves a try of its own, but not sooner than the sink allows.
+    pub(super) fn allow_at(&mut self, now: Now) {
+        self.not_before = now.max(self.backed_off_until);
+    }
+
+    /// A failure: no attempt before then.
+    pub(super) fn back_off_until(&mut self, until: Now) {
+        self.not_before = until;
+        self.backed_off_until = until;
     }
 
     pub(super) fn is_forgettable(&self) -> bool {

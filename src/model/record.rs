@@ -102,6 +102,9 @@ pub struct Save {
     pub feed: FeedRecord,
     /// Routes (by their number in the engine) whose first comparison this transaction completes.
     pub synced: Vec<usize>,
+    /// Routes for which the position speaks: they have followed the feed up to it. A route that was out of the
+    /// configuration for a while has not.
+    pub followed: Vec<usize>,
     /// Per route (by its number in the engine) and key the record as it is now; an empty one is removed.
     pub records: Vec<(usize, Key, KeyRecord)>,
 }

@@ -35,6 +35,7 @@ fn save() -> impl Strategy<Value = Save> {
                 newest,
                 served: newest.map(|at| Served { version: format!("v{at}"), kind: "MyApp".into() }),
             },
+            followed: synced.clone(),
             synced,
             records: records.into_iter().map(|((route, key), record)| (route, key, record)).collect(),
         },

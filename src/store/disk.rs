@@ -84,7 +84,8 @@ impl DiskStore {
         let write = || -> Result<(), redb::Error> {
             let transaction = begin(self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?)?;
             {
-                transaction.open_table(FEEDS)?.insert(feed, &*encoding::encode_feed_record(&save.feed))?;
+                let followed = save.followed.iter().map(|route| &*routes[*route]);
+                transaction.open_table(FEEDS)?.insert(feed, &*encoding::encode_feed_record(&save.feed, followed))?;
                 let mut synced = transaction.open_table(SYNCED)?;
                 for route in &save.synced {
                     synced.insert(&*join(&[feed, &routes[*route]]), &[][..])?;
@@ -162,7 +163,8 @@ fn load(path: &Path, handle: &Database, feed: &str) -> Result<FeedState, StoreEr
     let transaction = handle.begin_read().map_err(|error| failed(error.into()))?;
     let table = |definition| transaction.open_table(definition).map_err(|error| failed(error.into()));
     if let Some(bytes) = table(FEEDS)?.get(feed).map_err(|error| failed(error.into()))? {
-        state.feed = encoding::decode_feed_record(bytes.value()).map_err(|error| damaged(feed, error))?;
+        (state.feed, state.followed) =
+            encoding::decode_feed_record(bytes.value()).map_err(|error| damaged(feed, error))?;
     }
     let (from, to) = (format!("{feed}\0"), format!("{feed}\u{1}"));
     let range = || (Bound::Included(&*from), Bound::Excluded(&*to));

@@ -1,7 +1,9 @@
 //! Records as bytes: a version byte, the fields, a checksum. Plain and compact, so that no library's layout is in it.
 
-use siphasher::sip::SipHasher24;
+use std::collections::BTreeSet;
 use std::hash::Hasher;
+
+use siphasher::sip::SipHasher24;
 
 use crate::model::{Doubt, FeedRecord, KeyRecord, Origin, Owed, OwedState, ResourceVersion, Served, Told, Uid};
 
@@ -195,8 +197,8 @@ pub(super) fn decode_key_record(bytes: &[u8]) -> Result<KeyRecord, DecodeError> 
     Ok(KeyRecord { told, predecessor, owed, doubts, fetched })
 }
 
-/// A feed's record as bytes.
-pub(super) fn encode_feed_record(record: &FeedRecord) -> Vec<u8> {
+/// A feed's record, and the names of the routes that have followed up to its position, as bytes.
+pub(super) fn encode_feed_record<'a>(record: &FeedRecord, followed: impl Iterator<Item = &'a str>) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.version(record.position);
     writer.version(record.newest);
@@ -207,11 +209,14 @@ pub(super) fn encode_feed_record(record: &FeedRecord) -> Vec<u8> {
     } else {
         writer.byte(0);
     }
+    for route in followed {
+        writer.text(route);
+    }
     writer.finish()
 }
 
-/// A feed's record from bytes.
-pub(super) fn decode_feed_record(bytes: &[u8]) -> Result<FeedRecord, DecodeError> {
+/// The same from bytes.
+pub(super) fn decode_feed_record(bytes: &[u8]) -> Result<(FeedRecord, BTreeSet<String>), DecodeError> {
     let mut reader = Reader::new(bytes)?;
     let (position, newest) = (reader.version()?, reader.version()?);
     let served = match reader.byte()? {
@@ -219,9 +224,11 @@ pub(super) fn decode_feed_record(bytes: &[u8]) -> Result<FeedRecord, DecodeError
         1 => Some(Served { version: reader.text()?.to_owned(), kind: reader.text()?.to_owned() }),
         _ => return Err(DecodeError::Layout),
     };
-    let record = FeedRecord { position, newest, served };
-    reader.end()?;
-    Ok(record)
+    let mut followed = BTreeSet::new();
+    while !reader.0.is_empty() {
+        followed.insert(reader.text()?.to_owned());
+    }
+    Ok((FeedRecord { position, newest, served }, followed))
 }
 
 #[cfg(test)]

@@ -52,7 +52,12 @@ fn save(random: &mut StdRng, number: u128) -> Save {
         (random.random_range(0..2), key, KeyRecord { told, ..KeyRecord::default() })
     });
     let records = records.collect();
-    Save { feed: FeedRecord { position: version, newest: version, served: None }, synced: Vec::new(), records }
+    Save {
+        feed: FeedRecord { position: version, newest: version, served: None },
+        synced: Vec::new(),
+        followed: Vec::new(),
+        records,
+    }
 }
 
 fn expected<'a>(saves: impl IntoIterator<Item = &'a Save>) -> FeedState {

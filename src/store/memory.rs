@@ -44,6 +44,7 @@ impl Store for MemoryStore {
         let state = self.feeds.entry(feed.to_owned()).or_default();
         state.feed = save.feed.clone();
         state.synced.extend(save.synced.iter().map(|route| routes[*route].clone()));
+        state.followed = save.followed.iter().map(|route| routes[*route].clone()).collect();
         for (route, key, record) in &save.records {
             let records = state.records.entry(routes[*route].clone()).or_default();
             let place = records.binary_search_by(|(known, _)| known.cmp(key));

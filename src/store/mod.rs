@@ -48,6 +48,8 @@ pub struct FeedState {
     pub feed: FeedRecord,
     /// Names of the routes whose first comparison is complete.
     pub synced: BTreeSet<String>,
+    /// Names of the routes that have followed the feed up to its saved position.
+    pub followed: BTreeSet<String>,
     /// Route by route, what was told and owed, in the order of the keys.
     pub records: BTreeMap<String, Vec<(Key, KeyRecord)>>,
 }

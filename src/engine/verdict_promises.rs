@@ -1,0 +1,121 @@
+//! What a sink's verdicts lead to, as scripts in virtual time.
+
+use super::promises::{MS, Script, key, version};
+use super::properties::object;
+use super::*;
+use crate::model::{Change, Verdict};
+
+#[test]
+fn a_key_that_the_sink_cannot_take_now_does_not_keep_the_others_back() {
+    let settings = RouteSettings { max_in_flight: 1, ..Script::settings(0, 0) };
+    let mut script = Script::watching_with(settings);
+    for (number, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let change = Change { object: object(name, 1, 11 + number as u128, 1), present: true, origin: Origin::Watch };
+        script.engine.handle_change(script.now, change, &[1]);
+    }
+    // The topic of `a` does not exist; the others have one.
+    let mut delivered = std::collections::BTreeSet::new();
+    for _ in 0..40 {
+        for publication in script.publications() {
+            let verdict = if publication.key == key() {
+                Verdict::Unavailable { reason: "no such topic".into(), after: None }
+            } else {
+                delivered.insert(publication.key.name().to_owned());
+                Verdict::Delivered
+            };
+            script.engine.handle_delivered(script.now, publication.delivery, verdict);
+        }
+        let change =
+            Change { object: object("d", 1, 20 + delivered.len() as u128, 1), present: true, origin: Origin::Watch };
+        script.engine.handle_change(script.now, change, &[1]);
+        script.pass(1_000);
+    }
+    assert_eq!(delivered.into_iter().collect::<Vec<_>>(), ["b", "c", "d"]);
+}
+
+#[test]
+fn an_object_that_comes_back_after_a_deletion_in_doubt_is_told() {
+    let mut script = Script::watching(0, 0);
+    script.change(1, 11, 7);
+    assert_eq!(script.told(), [(What::Created, 11)]);
+    script.deletion(1, 12);
+    let deletion = script.publications().remove(0);
+    let verdict = Verdict::Retry { reason: "timed out".into(), after: None };
+    script.engine.handle_delivered(script.now, deletion.delivery, verdict);
+    // Under a selector a deletion need not be one: the same incarnation, as it was told.
+    script.change(1, 13, 7);
+    script.pass(5_000);
+    assert_eq!(script.told().len(), 1, "the sink may believe that it is gone");
+}
+
+#[test]
+fn a_refused_deletion_of_an_earlier_incarnation_does_not_keep_its_key_back() {
+    let mut script = Script::watching(0, 0);
+    script.change(1, 11, 1);
+    assert_eq!(script.told(), [(What::Created, 11)]);
+    script.deletion(1, 12);
+    let deletion = script.publications().remove(0);
+    script.change(2, 13, 1);
+    let refused = Verdict::Reject { reason: "400".into() };
+    script.engine.handle_delivered(script.now, deletion.delivery, refused.clone());
+    script.pass(100);
+    let again = script.publications();
+    assert_eq!(again.iter().map(|publication| publication.what).collect::<Vec<_>>(), [What::Created]);
+}
+
+#[test]
+fn what_stands_behind_a_delivery_waits_until_the_store_knows_its_answer() {
+    let mut script = Script::watching(0, 0);
+    script.change(1, 11, 1);
+    let first = script.publications().remove(0);
+    script.change(1, 12, 2);
+    let saves = script.saves.len();
+    assert_eq!(script.run(), []);
+    script.pass(100);
+    assert_eq!((script.run(), script.saves.len()), (vec![], saves + 1), "saved, and behind what is in flight");
+    script.hold_saves = true;
+    script.engine.handle_delivered(script.now, first.delivery, Verdict::Delivered);
+    script.pass(100);
+    assert_eq!(script.publications(), [], "after a crash it would be told as created, by another id");
+    script.engine.handle_saved(script.now, true);
+    assert_eq!(script.told(), [(What::Updated, 12)]);
+}
+
+#[test]
+fn a_busy_key_is_not_asked_for_more_often_than_the_sink_allows() {
+    let mut script = Script::watching(0, 0);
+    script.change(1, 11, 1);
+    let first = script.publications().remove(0);
+    let verdict = Verdict::Retry { reason: "408".into(), after: Some(MS(60_000)) };
+    script.engine.handle_delivered(script.now, first.delivery, verdict);
+    for second in 1..60 {
+        script.pass(1_000);
+        script.change(1, 11 + second, second as u64);
+        assert_eq!(script.publications(), [], "after {second} s");
+    }
+    script.pass(2_000);
+    assert_eq!(script.publications().len(), 1);
+}
+
+#[test]
+fn an_endpoint_that_is_gone_stays_so_whatever_was_under_way() {
+    let mut script = Script::watching(0, 0);
+    for name in ["a", "b"] {
+        let change = Change { object: object(name, 1, 11, 1), present: true, origin: Origin::Watch };
+        script.engine.handle_change(script.now, change, &[1]);
+    }
+    let [first, second] = &script.publications()[..] else { panic!() };
+    script.engine.handle_delivered(script.now, first.delivery, Verdict::Gone { reason: "410".into() });
+    script.engine.handle_delivered(script.now, second.delivery, Verdict::Delivered);
+    let status = script.engine.route_status(0);
+    assert_eq!((status.gone, status.last_error.as_deref()), (true, Some("410")));
+}
+
+#[test]
+fn a_drain_begins_no_watch() {
+    let mut script = Script::resuming(Vec::new());
+    assert_eq!(script.run(), [Action::Probe]);
+    script.engine.handle_drain();
+    script.engine.handle_probed(script.now, Ok(version(20)));
+    assert_eq!(script.run(), []);
+}
