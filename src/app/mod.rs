@@ -124,7 +124,7 @@ pub async fn run(config: &Config, overrides: Overrides, mut stop: watch::Receive
     }
     board.started();
     while feeds.join_next().await.is_some() {}
-    tracing::info!("crier has ended; what is owed is saved");
+    tracing::info!("crier has ended");
     Ok(())
 }
 

@@ -174,15 +174,24 @@ impl Driver {
                     self.report.touch();
                 }
                 Some(ended) = self.tasks.join_next() => {
-                    if let Err(error) = ended && error.is_panic() {
-                        // Its answer will never come. Whoever owns the driver begins it again, as after a crash.
-                        std::panic::resume_unwind(error.into_panic());
+                    let mut ended = Some(ended);
+                    while let Some(one) = ended {
+                        if let Err(error) = one && error.is_panic() {
+                            // Its answer will never come. Whoever owns the driver begins it again, as after a crash.
+                            std::panic::resume_unwind(error.into_panic());
+                        }
+                        ended = self.tasks.try_join_next();
                     }
                 }
                 () = timer => {
                     self.report.touch();
                     if drain_by.is_some_and(|by| Instant::now() >= by) {
-                        tracing::warn!(feed = self.feed, "gave up waiting for deliveries; they are told again at the next start");
+                        let unsaved = !self.engine.is_saved();
+                        tracing::warn!(
+                            feed = self.feed,
+                            unsaved,
+                            "gave up waiting for answers or for the state to be saved; what is not known to be told is told again at the next start"
+                        );
                         break;
                     }
                 }
@@ -275,11 +284,15 @@ impl Driver {
             .encoder
             .encode(&occurrence)
             .map(|event| route.sink.deliver(Delivery { route: Arc::from(&*route.name), event: Arc::new(event) }));
+        let (name, key) = (route.name.clone(), publication.key.clone());
         self.spawn(async move {
             let verdict = match delivered {
                 Ok(delivered) => delivered.await,
                 Err(error) => Verdict::Reject { reason: error.to_string() },
             };
+            if let Verdict::Reject { reason } = &verdict {
+                tracing::warn!(route = name, key = key.as_str(), reason, "the sink refuses this event for good");
+            }
             Input::Delivered(delivery, verdict)
         });
     }
@@ -301,10 +314,11 @@ impl Driver {
                 let fetched = match fetched {
                     Ok(Some(object)) => match self.fingerprints(&object) {
                         Ok(fingerprints) => Fetched::Found(object, fingerprints),
-                        Err(_) => Fetched::Failed,
+                        Err(error) => Fetched::Failed(error.to_string()),
                     },
                     Ok(None) => Fetched::NotFound,
-                    Err(_) => Fetched::Failed,
+                    Err(Failure::Forbidden(reason)) => Fetched::Forbidden(reason),
+                    Err(failure) => Fetched::Failed(failure.to_string()),
                 };
                 self.engine.handle_fetched(now, &key, fetched);
             }

@@ -303,6 +303,14 @@ impl Engine {
         }
     }
 
+    /// What may not be read object by object is read by one list. Only from a watch: a list that is under way brings it,
+    /// and after a failed one the feed's own state says why.
+    pub(super) fn list_instead(&mut self) {
+        if matches!(self.feed.state, State::Watching { .. }) {
+            self.feed.state = State::Ready(Next::List);
+        }
+    }
+
     /// A bookmark: everything up to this version has been seen.
     pub fn handle_bookmark(&mut self, at: ResourceVersion) {
         if matches!(self.feed.state, State::Watching { .. }) {

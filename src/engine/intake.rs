@@ -84,11 +84,26 @@ impl Engine {
                     }
                 }
             }
-            Fetched::NotFound | Fetched::Failed => {
-                for route in 0..self.routes.len() {
-                    self.hold_back(route, key, now);
-                }
+            Fetched::NotFound => self.hold_back_everywhere(key, now, None),
+            Fetched::Failed(reason) => self.hold_back_everywhere(key, now, Some(&reason)),
+            Fetched::Forbidden(reason) => {
+                self.hold_back_everywhere(key, now, Some(&reason));
+                self.list_instead();
             }
+        }
+        self.fetch_next();
+    }
+
+    /// The bytes did not come: whoever owes them waits, and says why if there is something to say.
+    fn hold_back_everywhere(&mut self, key: &Key, now: Now, reason: Option<&str>) {
+        for route in 0..self.routes.len() {
+            let state = &mut self.routes[route];
+            if let Some(reason) = reason
+                && state.entries.get(key).is_some_and(Entry::lacks_bytes)
+            {
+                state.last_error = Some(format!("{} cannot be read: {reason}", key.as_str()));
+            }
+            self.hold_back(route, key, now);
         }
     }
 

@@ -10,6 +10,8 @@ const BASE: Duration = Duration::from_millis(500);
 const CAP: Duration = Duration::from_secs(60);
 /// A refused state is kept and tried again this seldom, until a newer one takes its place.
 const REFUSED: Duration = Duration::from_secs(300);
+/// Objects of one feed that are fetched at once.
+const FETCHES: usize = 16;
 const ENDPOINT_BASE: Duration = Duration::from_secs(1);
 const ENDPOINT_CAP: Duration = Duration::from_secs(30);
 
@@ -88,9 +90,7 @@ impl Engine {
         let Some(debt) = entry.head() else { return true };
         if debt.owed.state == OwedState::Present {
             if debt.object.is_none() {
-                if self.fetching.insert(key.clone()) {
-                    self.actions.push_back(Action::Fetch { key: key.clone() });
-                }
+                self.fetch(key.clone());
                 return false;
             }
             if self.settle_without_event(route, key) {
@@ -105,6 +105,31 @@ impl Engine {
         }
         self.publish(route, key, now);
         true
+    }
+
+    fn fetch(&mut self, key: Key) {
+        if self.fetching.contains(&key) {
+            return;
+        }
+        if self.fetching.len() >= FETCHES {
+            self.to_fetch.insert(key);
+            return;
+        }
+        self.to_fetch.remove(&key);
+        self.fetching.insert(key.clone());
+        self.actions.push_back(Action::Fetch { key });
+    }
+
+    /// One fetch has been answered: the next one may be asked for.
+    pub(super) fn fetch_next(&mut self) {
+        while self.fetching.len() < FETCHES
+            && let Some(key) = self.to_fetch.pop_first()
+        {
+            let lacks = |route: &Route| route.entries.get(&key).is_some_and(Entry::lacks_bytes);
+            if self.routes.iter().any(lacks) {
+                self.fetch(key);
+            }
+        }
     }
 
     /// No change, no event: the chosen part is as told, and the sink is known to have it.
@@ -225,7 +250,7 @@ impl Engine {
     pub(super) fn hold_back(&mut self, route: usize, key: &Key, now: Now) {
         let state = &mut self.routes[route];
         let Some(entry) = state.entries.get_mut(key) else { return };
-        if entry.head().is_some_and(|debt| debt.object.is_none() && debt.owed.state == OwedState::Present) {
+        if entry.lacks_bytes() {
             entry.not_before = now + entry.backoff.fail(&mut self.jitter, BASE, CAP, None);
             self.enqueue(route, key);
         }

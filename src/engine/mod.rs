@@ -144,8 +144,10 @@ pub enum Fetched {
     Found(Object, Vec<u64>),
     /// No such object: its deletion is on its way.
     NotFound,
-    /// No answer; ask again.
-    Failed,
+    /// No answer, and why; ask again.
+    Failed(String),
+    /// The permission to read single objects is missing; the text names verb and resource. A list brings the same.
+    Forbidden(String),
 }
 
 /// What has happened, in numbers that only rise.
@@ -191,6 +193,8 @@ pub struct Engine {
     feed: feed::Feed,
     save: save::SaveState,
     fetching: BTreeSet<Key>,
+    // What is to be fetched when others have come: the API server is not asked for everything at once.
+    to_fetch: BTreeSet<Key>,
     // Keys that are due and wait for a save or a fetch; looked at again when that answers.
     waiting: BTreeSet<(usize, Key)>,
     deliveries: BTreeMap<DeliveryId, (usize, Key)>,
@@ -232,6 +236,7 @@ impl Engine {
             feed: feed::Feed::new(feed),
             save: save::SaveState::default(),
             fetching: BTreeSet::new(),
+            to_fetch: BTreeSet::new(),
             waiting: BTreeSet::new(),
             deliveries: BTreeMap::new(),
             next_number: 0,
@@ -295,6 +300,11 @@ impl Engine {
     /// Whether a drain has nothing left to wait for.
     pub fn is_drained(&self) -> bool {
         self.draining && self.deliveries.is_empty() && self.save.is_clean()
+    }
+
+    /// Whether everything that is known is saved.
+    pub fn is_saved(&self) -> bool {
+        self.save.is_clean()
     }
 
     /// Where the feed stands.

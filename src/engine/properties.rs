@@ -304,7 +304,7 @@ impl World {
         let Some(key) = self.fetches.pop() else { return };
         let fails = self.faults && self.choose().is_multiple_of(4);
         let fetched = match self.cluster.objects.get(key.name()) {
-            _ if fails => Fetched::Failed,
+            _ if fails => Fetched::Failed("no answer".into()),
             Some(object) => Fetched::Found(object.clone(), vec![fingerprint(object); ROUTES]),
             None => Fetched::NotFound,
         };

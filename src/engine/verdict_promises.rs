@@ -1,4 +1,4 @@
-//! What a sink's verdicts lead to, as scripts in virtual time.
+//! What a sink's verdicts, and the answers to fetches, lead to, as scripts in virtual time.
 
 use super::promises::{MS, Script, key, version};
 use super::properties::object;
@@ -118,4 +118,56 @@ fn a_drain_begins_no_watch() {
     script.engine.handle_drain();
     script.engine.handle_probed(script.now, Ok(version(20)));
     assert_eq!(script.run(), []);
+}
+
+#[test]
+fn fetches_are_asked_for_a_few_at_a_time() {
+    let record = |number: usize| {
+        let owed = crate::model::Owed {
+            uid: Uid::new(&format!("uid-{number}")),
+            resource_version: version(15),
+            state: crate::model::OwedState::Present,
+            origin: Origin::Watch,
+            coalesced: 0,
+        };
+        (Key::new("default", &format!("app-{number:02}")), KeyRecord { owed: Some(owed), ..KeyRecord::default() })
+    };
+    let mut script = Script::resuming((0..40).map(record).collect());
+    let mut fetched = 0;
+    let mut fetches = script.run();
+    assert!(matches!(fetches.remove(0), Action::Probe));
+    while !fetches.is_empty() {
+        assert!(fetches.len() <= 16, "{}", fetches.len());
+        for action in std::mem::take(&mut fetches) {
+            let Action::Fetch { key } = action else { continue };
+            fetched += 1;
+            script.engine.handle_fetched(script.now, &key, Fetched::NotFound);
+            fetches.extend(script.run().into_iter().filter(|action| matches!(action, Action::Fetch { .. })));
+        }
+    }
+    assert_eq!(fetched, 40);
+}
+
+#[test]
+fn without_the_right_to_get_what_is_owed_comes_from_one_list() {
+    let owed = crate::model::Owed {
+        uid: Uid::new("uid-1"),
+        resource_version: version(15),
+        state: crate::model::OwedState::Present,
+        origin: Origin::Watch,
+        coalesced: 0,
+    };
+    let mut script = Script::resuming(vec![(key(), KeyRecord { owed: Some(owed), ..KeyRecord::default() })]);
+    assert_eq!(script.run(), [Action::Probe, Action::Fetch { key: key() }]);
+    script.engine.handle_probed(script.now, Ok(version(20)));
+    assert_eq!(script.run(), [Action::Watch { from: version(20) }]);
+    script.engine.handle_fetched(script.now, &key(), Fetched::Forbidden("cannot get resource \"myapps\"".into()));
+    let error = script.engine.route_status(0).last_error.unwrap();
+    assert_eq!(error, "default/a cannot be read: cannot get resource \"myapps\"");
+    assert_eq!(script.run(), [Action::List { streaming: true }]);
+    script.engine.handle_list_item(script.now, &object("a", 1, 15, 3), &[3]);
+    script.engine.handle_list_finished(script.now, version(21));
+    script.pass(1_000);
+    let told: Vec<_> = script.run().into_iter().filter(|action| matches!(action, Action::Publish(_))).collect();
+    assert_eq!(told.len(), 1);
 }

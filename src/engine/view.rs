@@ -89,6 +89,11 @@ impl Entry {
         }
     }
 
+    /// Whether what is told next has to be fetched first.
+    pub(super) fn lacks_bytes(&self) -> bool {
+        self.head().is_some_and(|debt| debt.object.is_none() && debt.owed.state == OwedState::Present)
+    }
+
     /// A change deserves a try of its own, but not sooner than the sink allows.
     pub(super) fn allow_at(&mut self, now: Now) {
         self.not_before = now.max(self.backed_off_until);

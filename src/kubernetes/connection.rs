@@ -106,9 +106,8 @@ impl Connection {
         Arc::new(Self { settings: None, client, rate, renewed: tokio::sync::Mutex::new(None) })
     }
 
-    /// Sends one request when the rate allows it. After a 401 the credentials are taken anew for the next one.
+    /// Sends one request. After a 401 the credentials are taken anew for the next one.
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
-        self.rate.wait().await;
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let response = client.send(request).await;
         if response.as_ref().is_ok_and(|response| response.status() == StatusCode::UNAUTHORIZED) {
@@ -125,6 +124,9 @@ impl Connection {
             .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"))
             .body(Body::empty())
             .map_err(|error| Failure::Other(format!("the request cannot be made: {error}")))?;
+        // Waiting for its turn is no part of a request's time: one that ran out of it unsent would wait again, behind
+        // the turn that it never used.
+        self.rate.wait().await;
         let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.send(request)).await;
         let response = answer
             .map_err(|_| Failure::Other("the API server did not answer in time".to_owned()))?

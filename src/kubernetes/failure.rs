@@ -7,6 +7,9 @@ use http::StatusCode;
 
 use super::watch_line::StatusError;
 
+/// No answer keeps a feed silent for longer, whatever it says.
+const LONGEST: Duration = Duration::from_secs(300);
+
 /// A request that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -48,6 +51,7 @@ impl Failure {
             if status == StatusCode::OK { parsed.as_ref().map_or(0, |status| status.code) } else { status.as_u16() };
         let after =
             retry_after.or_else(|| parsed.as_ref().and_then(StatusError::retry_after_seconds).map(Duration::from_secs));
+        let after = after.map(|after| after.min(LONGEST));
         match code {
             _ if parsed.as_ref().is_some_and(StatusError::is_expired) => Self::Expired(message),
             410 => Self::Expired(message),

@@ -79,6 +79,8 @@ pub struct Requests {
     connection: Arc<Connection>,
     collection: Arc<Collection>,
     found: Arc<RwLock<Found>>,
+    // Held while discovery is under way, so that it is asked for once, however many wait for it.
+    discovering: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What discovery found, now or at the first start.
@@ -95,7 +97,8 @@ impl Requests {
     pub fn new(connection: Arc<Connection>, collection: Collection, served: Option<Served>) -> Self {
         let same = |served: &Served| collection.version.as_ref().is_none_or(|version| *version == served.version);
         let found = Found { served: served.filter(same).map(Arc::new), confirmed: false };
-        Self { connection, collection: Arc::new(collection), found: Arc::new(RwLock::new(found)) }
+        let (found, discovering) = (Arc::new(RwLock::new(found)), Arc::default());
+        Self { connection, collection: Arc::new(collection), found, discovering }
     }
 
     /// As what the collection was found, now or earlier.
@@ -108,14 +111,24 @@ impl Requests {
         self.collection.api_version(version)
     }
 
+    /// As what the collection is served, or the version that it is pinned to while that is not confirmed.
+    fn confirmed(&self) -> Result<Arc<Served>, Option<String>> {
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        match &found.served {
+            Some(served) if found.confirmed => Ok(Arc::clone(served)),
+            served => Err(served.as_ref().map(|served| served.version.clone())),
+        }
+    }
+
     /// What the collection is served as: known, or asked for.
     async fn served(&self) -> Result<Arc<Served>, Failure> {
-        let pinned = {
-            let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
-            match &found.served {
-                Some(served) if found.confirmed => return Ok(Arc::clone(served)),
-                served => served.as_ref().map(|served| served.version.clone()),
-            }
+        if let Ok(served) = self.confirmed() {
+            return Ok(served);
+        }
+        let _alone = self.discovering.lock().await;
+        let pinned = match self.confirmed() {
+            Ok(served) => return Ok(served),
+            Err(pinned) => pinned,
         };
         let collection = &*self.collection;
         let not_served = |detail: &str| {
@@ -234,9 +247,10 @@ impl Requests {
         parameters: &[(&str, &str)],
         at_most: Duration,
     ) -> Result<BoxStream<'static, Result<WatchLine, Failure>>, Failure> {
-        let deadline = Instant::now() + at_most;
         let served = self.served().await?;
         let body = self.noting_absence(self.connection.get(&self.collection.query(&served, parameters)).await)?;
+        // From the answer on: what came before it is no part of the watch.
+        let deadline = Instant::now() + at_most;
         let state = Watch {
             body: body.into_data_stream().map_err(|error| error.to_string()).boxed(),
             deadline,

@@ -3,7 +3,7 @@
 mod verdict;
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Stdout, Write};
+use std::io::{self, Read, Seek, SeekFrom, Stdout, Write};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -64,7 +64,14 @@ impl LineSink {
     /// # Errors
     /// When the file cannot be opened or the system gives no thread.
     pub fn append(path: &Path) -> io::Result<Self> {
-        Self::new(OpenOptions::new().append(true).create(true).open(path)?)
+        let created = !path.exists();
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        if created && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            // The new name has to survive a loss of power as well as what is written.
+            File::open(folder)?.sync_all()?;
+        }
+        let torn = ends_in_a_line(&mut file)?;
+        Self::begin(file, torn)
     }
 
     /// Events into any target. The thread ends when the sink is dropped and all is written.
@@ -72,10 +79,28 @@ impl LineSink {
     /// # Errors
     /// When the system gives no thread.
     pub fn new(target: impl Target) -> io::Result<Self> {
+        Self::begin(target, false)
+    }
+
+    fn begin(target: impl Target, torn: bool) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
-        let mut lines = Lines { target, torn: false, buffer: Vec::new() };
+        let mut lines = Lines { target, torn, buffer: Vec::new() };
         thread::Builder::new().name("lines".to_owned()).spawn(move || lines.run(&receiver))?;
         Ok(Self { sender })
+    }
+}
+
+/// Whether a file ends in the middle of a line: what was killed while it wrote has left it so.
+fn ends_in_a_line(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    match file.read_exact(&mut last) {
+        Ok(()) => Ok(last != *b"\n"),
+        // A pipe or a device has no end to look at.
+        Err(_) => Ok(false),
     }
 }
 
@@ -178,6 +203,19 @@ mod tests {
             })
             .collect();
         assert_eq!(subjects, ["team-a/a", "team-a/b", "team-a/c"]);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_a_killed_process_left_torn_does_not_spoil_the_next_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.jsonl");
+        std::fs::write(&path, "{\"specversion\":\"1.0\",\"id\":\"u-1").unwrap();
+        let sink = LineSink::append(&path).unwrap();
+        assert_eq!(sink.deliver(delivery("a")).await, Verdict::Delivered);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let last = text.lines().last().unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(last).unwrap()["name"], "a");
+        assert_eq!(text.lines().count(), 2);
     }
 
     /// Holds up its first write until it is told to go on, and counts the writes.

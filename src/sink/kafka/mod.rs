@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::KafkaError;
 use rdkafka::message::DeliveryResult;
-use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer};
 use rdkafka::{ClientConfig, ClientContext};
 use tokio::sync::oneshot;
 
@@ -42,6 +42,8 @@ type Producer = Arc<ThreadedProducer<Reports>>;
 struct Slot {
     client: ClientConfig,
     producer: Mutex<Option<Producer>>,
+    // Held while another one is made: what fails together makes one client, not as many as there were deliveries.
+    replacing: Mutex<()>,
 }
 
 struct Shared {
@@ -71,7 +73,7 @@ impl KafkaSink {
 
 impl Slot {
     fn new(client: ClientConfig) -> Self {
-        Self { client, producer: Mutex::new(None) }
+        Self { client, producer: Mutex::new(None), replacing: Mutex::new(()) }
     }
 
     fn current(&self) -> Result<Producer, KafkaError> {
@@ -87,13 +89,21 @@ impl Slot {
     /// After a fatal error of idempotence a producer takes nothing any more: another one takes its place. What the old
     /// one still held is reported as failed and sent again.
     fn replace(&self, broken: &Producer) -> Result<(), KafkaError> {
-        // Making a client takes longer than others should wait for the lock.
-        let made = ThreadedProducer::from_config_and_context(&self.client, Reports).map(Arc::new)?;
-        let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
-        if producer.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
-            *producer = Some(made);
+        let _alone = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_current(broken) {
+            return Ok(());
         }
+        // Making a client takes longer than deliveries should wait for the lock.
+        let made = ThreadedProducer::from_config_and_context(&self.client, Reports).map(Arc::new)?;
+        *self.producer.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+        // What it still holds is reported now, not when the last of those who wait for it has let go of it.
+        broken.purge(PurgeConfig::default().queue().inflight());
         Ok(())
+    }
+
+    fn is_current(&self, producer: &Producer) -> bool {
+        let current = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().is_some_and(|current| Arc::ptr_eq(current, producer))
     }
 }
 
