@@ -57,6 +57,7 @@ fn encoder() -> Encoder {
         cluster: "prod".into(),
         group: "example.com".into(),
         resource: "myapps".into(),
+        selected: false,
         type_prefix: "dev.crier.resource".into(),
         epoch: 1_700_000_000,
     };

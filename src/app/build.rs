@@ -140,6 +140,7 @@ pub(super) fn routes(
                 cluster: cluster.to_owned(),
                 group: single.resource.group.clone(),
                 resource: single.resource.plural.clone(),
+                selected: single.route.watch.label_selector.is_some() || single.route.watch.field_selector.is_some(),
                 type_prefix: config.events.type_prefix.clone(),
                 epoch: identity.epoch,
             };

@@ -43,6 +43,9 @@ pub struct RouteAttributes {
     pub group: String,
     /// The plural, as in the API path.
     pub resource: String,
+    /// Whether the feed has a selector. Then what a watch shows as a deletion need not be one, and the same incarnation
+    /// can go more than once: each of its deletions is an event of its own.
+    pub selected: bool,
     /// The first part of each event's `type`.
     pub type_prefix: String,
     /// The epoch of the sequences.
@@ -132,6 +135,9 @@ impl Encoder {
 
     fn id(&self, occurrence: &Occurrence<'_>, spans: &[Range<usize>]) -> String {
         match (occurrence.what, occurrence.object) {
+            (What::Deleted, _) | (_, None) if self.route.selected => {
+                format!("{}-{}-deleted", occurrence.uid, occurrence.resource_version)
+            }
             // A deletion that was seen and one that was inferred are the same event.
             (What::Deleted, _) | (_, None) => format!("{}-deleted", occurrence.uid),
             (what, Some(object)) => {

@@ -28,10 +28,15 @@ fn object(text: &str, at: u128) -> Object {
 }
 
 fn encoder(mode: PayloadMode, omitted: &[&str]) -> Encoder {
+    encoder_of(mode, omitted, false)
+}
+
+fn encoder_of(mode: PayloadMode, omitted: &[&str], selected: bool) -> Encoder {
     let route = RouteAttributes {
         cluster: "prod".into(),
         group: "example.com".into(),
         resource: "myapps".into(),
+        selected,
         type_prefix: "dev.crier.resource".into(),
         epoch: 1_700_000_000,
     };
@@ -172,4 +177,12 @@ fn neither_data_nor_secrets_are_in_the_debug_text() {
     let object = object(TEXT, 42);
     let event = encoder(PayloadMode::Object, &[]).encode(&occurrence(What::Created, &object)).unwrap();
     assert!(!format!("{event:?}").contains("shop:1"));
+}
+
+#[test]
+fn under_a_selector_one_incarnation_may_go_twice_and_each_is_an_event_of_its_own() {
+    let encoder = encoder_of(PayloadMode::Object, OMITTED, true);
+    let id = |at| encoder.encode(&occurrence(What::Deleted, &object(TEXT, at))).unwrap().id().to_owned();
+    assert_ne!(id(42), id(50), "a stream that drops repeats by id would drop the second");
+    assert_eq!(id(42), id(42));
 }

@@ -253,3 +253,19 @@ async fn a_kubeconfig_that_is_missing_is_an_error_with_a_hint() {
     assert_eq!(error.to_string(), "the kubeconfig cannot be used");
     assert!(error.hint().contains("--kubeconfig"));
 }
+
+#[tokio::test]
+async fn however_many_wait_for_it_discovery_is_asked_for_once() {
+    let (requests, asked) = serve(|_| StatusCode::NOT_FOUND.into_response()).await;
+    let keys: Vec<Key> = (0..20).map(|number| Key::new("n", &format!("app-{number}"))).collect();
+    futures::future::join_all(keys.iter().map(|key| requests.get(key))).await;
+    assert_eq!(asked.lock().unwrap().iter().filter(|path| *path == "/apis/example.com").count(), 1);
+}
+
+#[tokio::test]
+async fn no_answer_silences_a_feed_for_longer_than_five_minutes() {
+    let (requests, _) =
+        serve(|_| (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "18446744073709551615")]).into_response()).await;
+    let Err(Failure::Throttled { after, .. }) = requests.probe().await else { panic!("it was not throttled") };
+    assert_eq!(after, Some(Duration::from_secs(300)));
+}

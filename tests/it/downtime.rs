@@ -84,3 +84,44 @@ async fn five_restarts_with_nothing_changed_tell_nothing() {
     // What a restart would have told comes before what happens after it.
     assert_eq!(settle(&crier, &objects).await.len(), before + 1, "the mark alone is new");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_route_that_was_taken_out_and_put_back_is_told_what_it_missed() {
+    let cluster = Cluster::start().await;
+    let objects = Objects::of(&cluster);
+    objects.install().await;
+    let route = |name: &str| {
+        format!(
+            "  - {{ name: {name}, watch: {{ resources: [myapps.example.com] }}, sinks: [{name}], initial: none }}\n"
+        )
+    };
+    let sinks = "sinks: { one: { file: { path: {dir}/one } }, two: { file: { path: {dir}/two } } }\nroutes:\n";
+    let (both, one) = (format!("{sinks}{}{}", route("one"), route("two")), format!("{sinks}{}", route("one")));
+    for name in ["kept", "changed", "gone"] {
+        objects.create(name).await;
+    }
+    let mut crier = Crier::prepare(&cluster, &both);
+    crier.start();
+    crier.until_told(objects.mark().await, LIMIT).await;
+    crier.terminate().await;
+    let before = crier.lines("two").len();
+
+    crier.configure(&one);
+    crier.start();
+    objects.scale("changed", 5).await;
+    objects.delete("gone").await;
+    objects.create("new").await;
+    crier.until_told(objects.mark().await, LIMIT).await;
+    crier.terminate().await;
+
+    crier.configure(&both);
+    crier.start();
+    crier.until_told(objects.mark().await, LIMIT).await;
+    let told: BTreeSet<(String, String)> = crier.lines("two")[before..]
+        .iter()
+        .filter(|event| event["name"] != "mark")
+        .map(|event| (what(event).into(), event["name"].as_str().unwrap().into()))
+        .collect();
+    let expected = [("updated", "changed"), ("deleted", "gone"), ("created", "new")];
+    assert_eq!(told, expected.map(|(what, name)| (what.to_owned(), name.to_owned())).into());
+}

@@ -17,6 +17,7 @@ fn event(name: &str) -> Event {
         cluster: "test".into(),
         group: "example.com".into(),
         resource: "myapps".into(),
+        selected: false,
         type_prefix: "dev.crier.resource".into(),
         epoch: 1_700_000_000,
     };

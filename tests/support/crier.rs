@@ -22,14 +22,19 @@ impl Crier {
     pub(crate) fn prepare(cluster: &Cluster, sinks_and_routes: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let port = free_port();
-        let folder = directory.path().display().to_string();
-        let head =
-            format!("cluster: test\nstate: {{ path: {{dir}}/state }}\nadmin: {{ address: \"127.0.0.1:{port}\" }}\n");
-        let text = (head + sinks_and_routes).replace("{dir}", &folder);
-        fs::write(directory.path().join("crier.yaml"), text).unwrap();
         let kubeconfig = cluster.kubeconfig(directory.path()).display().to_string();
         let arguments = vec!["--kubeconfig".to_owned(), kubeconfig];
-        Self { directory, process: None, port, arguments }
+        let crier = Self { directory, process: None, port, arguments };
+        crier.configure(sinks_and_routes);
+        crier
+    }
+
+    /// Writes another configuration for the next start.
+    pub(crate) fn configure(&self, sinks_and_routes: &str) {
+        let (port, folder) = (self.port, self.directory.path().display().to_string());
+        let head =
+            format!("cluster: test\nstate: {{ path: {{dir}}/state }}\nadmin: {{ address: \"127.0.0.1:{port}\" }}\n");
+        fs::write(self.file("crier.yaml"), (head + sinks_and_routes).replace("{dir}", &folder)).unwrap();
     }
 
     /// As this user of the kubeconfig.
