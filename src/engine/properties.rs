@@ -85,6 +85,7 @@ struct Consumers {
     by_id: Held,
     sequences: BTreeMap<Key, (u128, bool)>,
     ids: BTreeMap<String, Option<u64>>,
+    told_as: BTreeMap<(Uid, ResourceVersion), What>,
     events: usize,
 }
 
@@ -104,6 +105,11 @@ impl Consumers {
             What::Deleted => format!("{}-deleted", publication.uid),
             what => format!("{}-{}-{}-{value:?}", publication.uid, publication.resource_version, what.as_str()),
         };
+        if publication.what != What::Deleted {
+            let state = (publication.uid.clone(), publication.resource_version);
+            let before = *self.told_as.entry(state).or_insert(publication.what);
+            assert_eq!(before, publication.what, "one state is told by two ids: {publication:?}");
+        }
         let content = if publication.what == What::Deleted { None } else { value };
         match self.ids.get(&id) {
             Some(known) => assert_eq!(*known, content, "two events share the id {id}"),
