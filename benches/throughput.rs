@@ -84,6 +84,21 @@ async fn run() {
         rest(&crier, "restarted with nothing to do").await;
         crier.terminate().await;
     }
+    // An endpoint that is down from the start: what waits is held up to the budget, and the rest fetched when it is back.
+    receiver.answer(503, None);
+    let text = format!(
+        "sinks: {{ out: {{ webhook: {{ url: \"{}\" }} }} }}\nroutes:\n  - {{ name: apps, watch: {{ resources: [myapps.example.com] }}, sinks: [out] }}\n",
+        receiver.url()
+    );
+    let mut crier = Crier::prepare(&cluster, &text);
+    crier.start();
+    crier.until("all is owed", LIMIT, |status| status["feeds"][0]["routes"][0]["owed"] == count).await;
+    rest(&crier, "list to a webhook that is down").await;
+    receiver.answer(204, None);
+    let began = Instant::now();
+    told(&crier, count).await;
+    say(&format!("{:<30} {count} events in {:.1} s", "the same after it is back", began.elapsed().as_secs_f64()));
+    crier.terminate().await;
 }
 
 fn main() {

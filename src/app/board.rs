@@ -66,6 +66,7 @@ impl Entry {
             state: FeedPhase::Starting,
             reason: self.trouble.clone(),
             resource_version: None,
+            held_bytes: 0,
             caught_up: false,
             state_error: None,
             silent_for_seconds: 0,
@@ -82,6 +83,7 @@ impl Entry {
             FeedState::Parked(cause) => (FeedPhase::Parked, Some(describe_cause(cause))),
         };
         described.resource_version = status.position.map(|position| position.to_string());
+        described.held_bytes = status.bytes_held;
         described.caught_up = status.caught_up;
         described.state_error.clone_from(&status.state_error);
         described.silent_for_seconds = beat.silent_for().as_secs();

@@ -28,6 +28,8 @@ pub struct Status {
     pub feed: FeedState,
     /// The newest version that was read.
     pub position: Option<ResourceVersion>,
+    /// Bytes of objects that wait to be told.
+    pub bytes_held: usize,
     /// Whether the feed has followed the changes at least once since the start.
     pub caught_up: bool,
     /// Why the state could not be saved, until it is; nothing is sent meanwhile.
@@ -199,5 +201,12 @@ fn describe(engine: &Engine, names: &[String], caught_up: bool) -> Status {
     let routes = names.iter().enumerate().map(|(number, name)| (name.clone(), engine.route_status(number)));
     let feed = engine.feed_state();
     let caught_up = caught_up || feed == FeedState::Watching;
-    Status { feed, position: engine.position(), caught_up, state_error: None, routes: routes.collect() }
+    Status {
+        feed,
+        position: engine.position(),
+        bytes_held: engine.bytes_held(),
+        caught_up,
+        state_error: None,
+        routes: routes.collect(),
+    }
 }

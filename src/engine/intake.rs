@@ -1,5 +1,8 @@
 //! What a change, a list or a fetch means to a route: a debt, a repeat, or nothing. Not when the debt is told.
 
+use std::sync::Arc;
+
+use super::budget::Held;
 use super::view::{Debt, Entry};
 use super::{Engine, Fetched, Initial, Now};
 use crate::model::{Change, Key, Object, Origin, Owed, OwedState, ResourceVersion, Told, Uid};
@@ -10,11 +13,12 @@ impl Engine {
         debug_assert_eq!(fingerprints.len(), self.routes.len(), "one fingerprint a route");
         let at = change.object.metadata.resource_version;
         self.feed.note_heard();
+        let held = self.bytes.hold(&change.object);
         for (route, fingerprint) in fingerprints.iter().enumerate() {
             if change.present {
-                self.observe(route, now, &change.object, Origin::Watch, *fingerprint);
+                self.observe(route, now, &change.object, held.as_ref(), Origin::Watch, *fingerprint);
             } else {
-                self.observe_gone(route, now, &change.object);
+                self.observe_gone(route, now, &change.object, held.as_ref());
             }
         }
         self.feed.advance(at);
@@ -27,11 +31,13 @@ impl Engine {
         if !self.feed.note_listed(&metadata.key, &metadata.uid) {
             return;
         }
+        let held = self.bytes.hold(object);
         for (route, fingerprint) in fingerprints.iter().enumerate() {
             let state = &self.routes[route];
+            let held = held.as_ref();
             match (state.synced, state.settings.initial) {
-                (true, _) => self.observe(route, now, object, Origin::Relist, *fingerprint),
-                (false, Initial::Observed) => self.observe(route, now, object, Origin::Snapshot, *fingerprint),
+                (true, _) => self.observe(route, now, object, held, Origin::Relist, *fingerprint),
+                (false, Initial::Observed) => self.observe(route, now, object, held, Origin::Snapshot, *fingerprint),
                 (false, Initial::None) => self.take_silently(route, object, *fingerprint),
             }
         }
@@ -70,14 +76,19 @@ impl Engine {
     /// position, its version stays on the key until the position has passed it.
     pub fn handle_fetched(&mut self, now: Now, key: &Key, fetched: Fetched) {
         self.fetching.remove(key);
+        for route in &mut self.routes {
+            route.fetched_ahead.remove(key);
+        }
         match fetched {
             Fetched::Found(object, fingerprints) => {
+                // It was asked for because it is its turn: the budget has no say.
+                let held = self.bytes.hold_anyway(&object);
                 let ahead = self.feed.position() < Some(object.metadata.resource_version);
                 for (route, fingerprint) in fingerprints.iter().enumerate() {
                     if !self.routes[route].entries.get(key).is_some_and(|entry| entry.owes()) {
                         continue;
                     }
-                    self.observe(route, now, &object, Origin::Watch, *fingerprint);
+                    self.observe(route, now, &object, Some(&held), Origin::Watch, *fingerprint);
                     self.hold_back(route, key, now);
                     if ahead && let Some(entry) = self.routes[route].entries.get_mut(key) {
                         entry.fetched = entry.fetched.max(Some(object.metadata.resource_version));
@@ -108,14 +119,22 @@ impl Engine {
     }
 
     /// A present state of an object, from wherever it came.
-    fn observe(&mut self, route: usize, now: Now, object: &Object, origin: Origin, fingerprint: u64) {
+    fn observe(
+        &mut self,
+        route: usize,
+        now: Now,
+        object: &Object,
+        held: Option<&Arc<Held>>,
+        origin: Origin,
+        fingerprint: u64,
+    ) {
         let metadata = &object.metadata;
         let (key, uid, at) = (&metadata.key, &metadata.uid, metadata.resource_version);
         let state = &mut self.routes[route];
         let entry = state.entries.entry(key.clone()).or_default();
         if entry.newest().is_some_and(|newest| at <= newest) {
             state.counters.repeats += 1;
-            Self::lend_bytes(entry, object, fingerprint);
+            Self::lend_bytes(entry, object, held, fingerprint);
             self.forget_if_empty(route, key);
             self.enqueue(route, key);
             return;
@@ -142,7 +161,8 @@ impl Engine {
             owed: Owed { uid: uid.clone(), resource_version: at, state: OwedState::Present, origin, coalesced },
             first: merged.map_or(now, |debt| debt.first),
             last: now,
-            object: Some(object.clone()),
+            object: held.cloned(),
+            deleting: metadata.deletion_timestamp.is_some(),
             fingerprint: Some(fingerprint),
             number,
         }));
@@ -152,7 +172,7 @@ impl Engine {
     }
 
     /// A deletion that the watch has shown. It never causes the deletion of another incarnation.
-    fn observe_gone(&mut self, route: usize, now: Now, object: &Object) {
+    fn observe_gone(&mut self, route: usize, now: Now, object: &Object, held: Option<&Arc<Held>>) {
         let metadata = &object.metadata;
         let (key, uid, at) = (&metadata.key, &metadata.uid, metadata.resource_version);
         let state = &mut self.routes[route];
@@ -180,7 +200,8 @@ impl Engine {
             },
             first: replaced.map_or(now, |debt| debt.first),
             last: now,
-            object: Some(object.clone()),
+            object: held.cloned(),
+            deleting: false,
             fingerprint: None,
             number,
         };
@@ -242,7 +263,7 @@ impl Engine {
     }
 
     /// A repeat of just the state that is owed without bytes saves a fetch.
-    fn lend_bytes(entry: &mut Entry, object: &Object, fingerprint: u64) {
+    fn lend_bytes(entry: &mut Entry, object: &Object, held: Option<&Arc<Held>>, fingerprint: u64) {
         let metadata = &object.metadata;
         if let Some(debt) = &mut entry.owed
             && debt.object.is_none()
@@ -250,7 +271,8 @@ impl Engine {
             && debt.owed.uid == metadata.uid
             && debt.owed.resource_version == metadata.resource_version
         {
-            debt.object = Some(object.clone());
+            debt.object = held.cloned();
+            debt.deleting = metadata.deletion_timestamp.is_some();
             debt.fingerprint = Some(fingerprint);
             // It was held back only because there were no bytes.
             entry.not_before = entry.not_before.min(debt.last).max(entry.backed_off_until);
@@ -278,6 +300,7 @@ fn inferred_deletion(uid: &Uid, known: ResourceVersion, origin: Origin, now: Now
         first: now,
         last: now,
         object: None,
+        deleting: false,
         fingerprint: None,
         number,
     }

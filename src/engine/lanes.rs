@@ -18,7 +18,7 @@ const ENDPOINT_CAP: Duration = Duration::from_secs(30);
 impl Route {
     /// When the next key may go; `None` while the lanes are full, or the endpoint asked not to be called again.
     pub(super) fn next_release(&self) -> Option<Now> {
-        if self.gone.is_some() || self.in_flight >= self.capacity() {
+        if self.gone.is_some() || self.in_flight + self.fetched_ahead.len() >= self.capacity() {
             return None;
         }
         self.queue.first().map(|(at, _, _)| (*at).max(self.blocked_until))
@@ -32,8 +32,7 @@ impl Route {
     fn release_at(&self, entry: &Entry) -> Option<Now> {
         let debt = entry.head()?;
         let told_deleting = entry.told.as_ref().is_some_and(|told| told.uid == debt.owed.uid && told.deleting);
-        let deleting = debt.object.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some());
-        let at_once = debt.owed.state != OwedState::Present || (deleting && !told_deleting);
+        let at_once = debt.owed.state != OwedState::Present || (debt.deleting && !told_deleting);
         let due = if at_once {
             debt.last
         } else {
@@ -89,13 +88,16 @@ impl Engine {
         let Some(entry) = self.routes[route].entries.get(key) else { return true };
         let Some(debt) = entry.head() else { return true };
         if debt.owed.state == OwedState::Present {
-            if debt.object.is_none() {
-                self.fetch(key.clone());
-                return false;
-            }
+            // Of what was let go the fingerprint is known: that nothing has changed needs no bytes.
+            let lacks_bytes = debt.object.is_none();
             if self.settle_without_event(route, key) {
                 self.enqueue(route, key);
                 return true;
+            }
+            if lacks_bytes {
+                self.routes[route].fetched_ahead.insert(key.clone());
+                self.fetch(key.clone());
+                return false;
             }
         }
         let number = self.routes[route].entries[key].head().map_or(0, |debt| debt.number);
@@ -128,6 +130,11 @@ impl Engine {
             let lacks = |route: &Route| route.entries.get(&key).is_some_and(Entry::lacks_bytes);
             if self.routes.iter().any(lacks) {
                 self.fetch(key);
+            } else {
+                // Its bytes have come by another way.
+                for route in &mut self.routes {
+                    route.fetched_ahead.remove(&key);
+                }
             }
         }
     }
@@ -159,7 +166,7 @@ impl Engine {
         let state = &mut self.routes[route];
         let Some(entry) = state.entries.get_mut(key) else { return };
         let Some(debt) = entry.head().cloned() else { return };
-        let deleting = debt.object.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some());
+        let deleting = debt.deleting;
         let what = what_happened(entry, &debt, deleting);
         entry.in_flight = Some(Box::new(InFlight {
             delivery,
@@ -180,7 +187,7 @@ impl Engine {
             key: key.clone(),
             uid: debt.owed.uid,
             resource_version: debt.owed.resource_version,
-            object: debt.object,
+            object: debt.object.as_ref().map(|held| held.object().clone()),
             inferred: debt.owed.state == OwedState::Gone { inferred: true },
             origin: debt.owed.origin,
             coalesced: debt.owed.coalesced,

@@ -8,6 +8,7 @@
 //! The one rule behind the rest: **nothing is attempted before the store knows that it is owed**, and position, told
 //! and owed are saved in one transaction.
 
+mod budget;
 mod feed;
 mod intake;
 mod lanes;
@@ -15,6 +16,8 @@ mod retry;
 mod save;
 mod view;
 
+#[cfg(test)]
+mod budget_promises;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
@@ -78,11 +81,14 @@ pub struct EngineSettings {
     pub seed: u64,
     /// With more debts than this to fetch at a start, one list replaces the fetches.
     pub fetch_at_most: usize,
+    /// Bytes of objects that wait to be told, at most; what is above is let go and fetched when it is its turn. What is
+    /// in flight comes on top.
+    pub bytes_at_most: usize,
 }
 
 impl Default for EngineSettings {
     fn default() -> Self {
-        Self { seed: 0, fetch_at_most: 500 }
+        Self { seed: 0, fetch_at_most: 500, bytes_at_most: 32 << 20 }
     }
 }
 
@@ -179,6 +185,8 @@ struct Route {
     // Keys that owe something and are not in flight, by when they may go; the number keeps arrival order.
     queue: BTreeSet<(Now, u64, Key)>,
     in_flight: usize,
+    // Keys whose bytes are being fetched: each has a place among the deliveries, so that no more is fetched than sent.
+    fetched_ahead: BTreeSet<Key>,
     breaker: Backoff,
     blocked_until: Now,
     gone: Option<String>,
@@ -192,6 +200,7 @@ pub struct Engine {
     routes: Vec<Route>,
     feed: feed::Feed,
     save: save::SaveState,
+    bytes: budget::Account,
     fetching: BTreeSet<Key>,
     // What is to be fetched when others have come: the API server is not asked for everything at once.
     to_fetch: BTreeSet<Key>,
@@ -230,11 +239,13 @@ impl Engine {
     /// crash, so they begin in doubt.
     pub fn new(settings: EngineSettings, feed: FeedRecord, routes: Vec<(RouteSettings, RouteState)>, now: Now) -> Self {
         let jitter = Jitter::new(settings.seed);
+        let bytes_at_most = settings.bytes_at_most;
         let mut engine = Self {
             settings,
             routes: Vec::with_capacity(routes.len()),
             feed: feed::Feed::new(feed),
             save: save::SaveState::default(),
+            bytes: budget::Account::new(bytes_at_most),
             fetching: BTreeSet::new(),
             to_fetch: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -260,6 +271,7 @@ impl Engine {
             entries: BTreeMap::new(),
             queue: BTreeSet::new(),
             in_flight: 0,
+            fetched_ahead: BTreeSet::new(),
             breaker: Backoff::default(),
             blocked_until: Duration::ZERO,
             gone: None,
@@ -300,6 +312,11 @@ impl Engine {
     /// Whether a drain has nothing left to wait for.
     pub fn is_drained(&self) -> bool {
         self.draining && self.deliveries.is_empty() && self.save.is_clean()
+    }
+
+    /// Bytes of objects that are held for debts.
+    pub fn bytes_held(&self) -> usize {
+        self.bytes.bytes()
     }
 
     /// Whether everything that is known is saved.

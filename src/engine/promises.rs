@@ -36,7 +36,13 @@ impl Script {
     }
 
     pub(super) fn watching_with(settings: RouteSettings) -> Self {
-        let mut script = Self::with(settings, FeedRecord::default(), RouteState::default());
+        Self::watching_by(EngineSettings::default(), settings)
+    }
+
+    pub(super) fn watching_by(engine: EngineSettings, settings: RouteSettings) -> Self {
+        let routes = vec![(settings, RouteState::default())];
+        let engine = Engine::new(engine, FeedRecord::default(), routes, Duration::ZERO);
+        let mut script = Self { engine, now: Duration::ZERO, saves: Vec::new(), hold_saves: false };
         assert_eq!(script.run(), [Action::List { streaming: true }]);
         script.engine.handle_list_finished(script.now, version(10));
         assert_eq!(script.run(), [Action::Probe]);

@@ -13,6 +13,8 @@ use crate::model::{Change, FeedRecord, Metadata, Verdict};
 
 const ROUTES: usize = 2;
 const KEYS: [&str; 3] = ["a", "b", "c"];
+/// So little that bytes are let go all the time.
+const BYTES: usize = 2;
 
 fn version(number: u128) -> ResourceVersion {
     ResourceVersion::new(number).unwrap()
@@ -186,7 +188,7 @@ impl World {
                 RouteState { synced: disk.synced.contains(&route), followed: disk.followed.contains(&route), records },
             )
         });
-        let settings = EngineSettings { seed: 1, fetch_at_most: 2 };
+        let settings = EngineSettings { seed: 1, fetch_at_most: 2, bytes_at_most: BYTES };
         Engine::new(settings, disk.feed.clone(), routes.collect(), now)
     }
 

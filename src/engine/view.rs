@@ -1,8 +1,11 @@
 //! What a route knows of one key: told, owed, in doubt, in flight. Pure data with the questions that are asked of it.
 
+use std::sync::Arc;
+
+use super::budget::Held;
 use super::{DeliveryId, Now};
 use crate::engine::retry::Backoff;
-use crate::model::{Doubt, KeyRecord, Object, Owed, OwedState, ResourceVersion, Told, Uid};
+use crate::model::{Doubt, KeyRecord, Owed, OwedState, ResourceVersion, Told, Uid};
 
 /// A debt in memory: what is saved of it, and what is not.
 #[derive(Clone, Debug)]
@@ -11,9 +14,11 @@ pub(super) struct Debt {
     /// When the first and the last change that it covers arrived.
     pub(super) first: Now,
     pub(super) last: Now,
-    /// The object's bytes, unless they have to be fetched.
-    pub(super) object: Option<Object>,
-    /// Fingerprint of the chosen part; known when the object is.
+    /// The object's bytes, unless they were let go or never here, and have to be fetched.
+    pub(super) object: Option<Arc<Held>>,
+    /// Whether finalizers are at work on it.
+    pub(super) deleting: bool,
+    /// Fingerprint of the chosen part; known once the object was here.
     pub(super) fingerprint: Option<u64>,
     /// The number that the save took for it.
     pub(super) number: u64,
@@ -59,6 +64,7 @@ impl Entry {
             first: now,
             last: now,
             object: None,
+            deleting: false,
             fingerprint: None,
             // Restored debts are in the store already.
             number: 0,

@@ -30,6 +30,8 @@ pub struct FeedStatus {
     /// The newest resourceVersion that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
+    /// Bytes of objects that wait to be told.
+    pub held_bytes: usize,
     /// Whether it has followed the changes at least once since the start.
     pub caught_up: bool,
     /// Why its state could not be saved, until it is; nothing is sent meanwhile.
@@ -166,6 +168,7 @@ mod tests {
             state,
             reason: Some("refused".into()),
             resource_version: None,
+            held_bytes: 0,
             caught_up,
             state_error: None,
             silent_for_seconds: 0,

@@ -123,6 +123,9 @@ impl Collector for Metrics {
         let help = "Whether the feed has followed the changes at least once since the start";
         let caught_up = of_feed(|feed| feed.caught_up.into()).collect();
         family(&mut encoder, &Kind::Gauge, "crier_feed_caught_up", help, caught_up)?;
+        let help = "Bytes of objects that wait to be told; above a budget they are let go and fetched again";
+        let held = of_feed(|feed| feed.held_bytes as u64).collect();
+        family(&mut encoder, &Kind::Gauge, "crier_feed_held_bytes", help, held)?;
         let help = "Whether the feed's state cannot be saved: nothing is sent meanwhile";
         let failing = of_feed(|feed| feed.state_error.is_some().into()).collect();
         family(&mut encoder, &Kind::Gauge, "crier_feed_save_failing", help, failing)?;
@@ -180,6 +183,7 @@ mod tests {
             state: FeedPhase::Parked,
             reason: None,
             resource_version: None,
+            held_bytes: 0,
             caught_up: false,
             state_error: None,
             silent_for_seconds: 0,

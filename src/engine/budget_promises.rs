@@ -1,0 +1,92 @@
+//! A sink that takes nothing for long costs no memory beyond the budget, and no last state. Scripts in virtual time.
+
+use super::promises::{MS, Script};
+use super::properties::object;
+use super::*;
+use crate::model::{Change, Verdict};
+
+const KEYS: u64 = 1_000;
+const BUDGET: usize = 100;
+
+fn script() -> Script {
+    let settings = EngineSettings { bytes_at_most: BUDGET, ..EngineSettings::default() };
+    Script::watching_by(settings, Script::settings(0, 0))
+}
+
+fn change(script: &mut Script, number: u64, at: u128, value: u64) {
+    let change =
+        Change { object: object(&format!("app-{number}"), number, at, value), present: true, origin: Origin::Watch };
+    script.engine.handle_change(script.now, change, &[value]);
+}
+
+#[test]
+fn a_sink_that_is_down_costs_no_more_memory_than_the_budget_and_no_last_state() {
+    let mut script = script();
+    let mut at = 20;
+    let mut most = 0;
+    // An hour of changes; the sink answers nothing but that it is not there.
+    for second in 0..3_600 {
+        for number in 0..5 {
+            at += 1;
+            change(&mut script, (second * 5 + number) % KEYS, at, second % 10);
+        }
+        for action in script.run() {
+            match action {
+                Action::Publish(publication) => {
+                    let verdict = Verdict::Unavailable { reason: "down".into(), after: None };
+                    script.engine.handle_delivered(script.now, publication.delivery, verdict);
+                }
+                Action::Fetch { key } => {
+                    let number = key.name()[4..].parse().unwrap();
+                    let found = object(key.name(), number, at, 1);
+                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![1]));
+                }
+                _ => {}
+            }
+        }
+        most = most.max(script.engine.bytes_held());
+        script.pass(1_000);
+    }
+    // Each probe may have fetched one more; objects of these tests have a byte or two.
+    assert!(most > BUDGET / 2, "so little was held, {most} bytes, that the budget was not tried");
+    assert!(most <= BUDGET + 2 * 8, "{most} bytes were held");
+
+    // It is back: every key is told in its last state, fetched where its bytes were let go.
+    let (mut told, mut fetches) = (BTreeSet::new(), 0);
+    for _ in 0..2_000 {
+        for action in script.run() {
+            match action {
+                Action::Publish(publication) => {
+                    told.insert(publication.key.clone());
+                    assert!(publication.object.is_some());
+                    script.engine.handle_delivered(script.now, publication.delivery, Verdict::Delivered);
+                }
+                Action::Fetch { key } => {
+                    fetches += 1;
+                    let number = key.name()[4..].parse().unwrap();
+                    let found = object(key.name(), number, at, 1);
+                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![1]));
+                }
+                _ => {}
+            }
+        }
+        script.now += MS(100);
+    }
+    assert_eq!(told.len() as u64, KEYS);
+    assert!(fetches > 0 && script.engine.route_status(0).owed == 0);
+    assert_eq!(script.engine.bytes_held(), 0, "what is told is let go");
+}
+
+#[test]
+fn that_nothing_has_changed_is_known_without_the_bytes() {
+    let settings = EngineSettings { bytes_at_most: 0, ..EngineSettings::default() };
+    let mut script = Script::watching_by(settings, Script::settings(0, 0));
+    change(&mut script, 1, 20, 7);
+    let [Action::Fetch { key }] = &script.run()[..] else { panic!("its bytes were let go") };
+    let found = object("app-1", 1, 20, 7);
+    script.engine.handle_fetched(script.now, key, Fetched::Found(found, vec![7]));
+    assert_eq!(script.told(), [(What::Created, 20)]);
+    change(&mut script, 1, 21, 7);
+    assert_eq!(script.run(), [], "the fingerprint says so");
+    assert_eq!(script.engine.route_status(0).counters.suppressed, 1);
+}
