@@ -22,13 +22,14 @@ fn change(script: &mut Script, number: u64, at: u128, value: u64) {
 #[test]
 fn a_sink_that_is_down_costs_no_more_memory_than_the_budget_and_no_last_state() {
     let mut script = script();
-    let mut at = 20;
-    let mut most = 0;
+    let (mut at, mut most, mut latest) = (20, 0, BTreeMap::new());
     // An hour of changes; the sink answers nothing but that it is not there.
     for second in 0..3_600 {
         for number in 0..5 {
             at += 1;
-            change(&mut script, (second * 5 + number) % KEYS, at, second % 10);
+            let key = (second * 5 + number) % KEYS;
+            latest.insert(key, (at, second % 10));
+            change(&mut script, key, at, second % 10);
         }
         for action in script.run() {
             match action {
@@ -37,9 +38,10 @@ fn a_sink_that_is_down_costs_no_more_memory_than_the_budget_and_no_last_state() 
                     script.engine.handle_delivered(script.now, publication.delivery, verdict);
                 }
                 Action::Fetch { key } => {
-                    let number = key.name()[4..].parse().unwrap();
-                    let found = object(key.name(), number, at, 1);
-                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![1]));
+                    let number: u64 = key.name()[4..].parse().unwrap();
+                    let (at, value) = latest[&number];
+                    let found = object(key.name(), number, at, value);
+                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![value]));
                 }
                 _ => {}
             }
@@ -51,29 +53,43 @@ fn a_sink_that_is_down_costs_no_more_memory_than_the_budget_and_no_last_state() 
     assert!(most > BUDGET / 2, "so little was held, {most} bytes, that the budget was not tried");
     assert!(most <= BUDGET + 2 * 8, "{most} bytes were held");
 
-    // It is back: every key is told in its last state, fetched where its bytes were let go.
-    let (mut told, mut fetches) = (BTreeSet::new(), 0);
+    // It is back: every key is told in its last state. Much of it was let go, and comes by lists; the rest is fetched.
+    let (mut told, mut fetches, mut lists) = (BTreeMap::new(), 0, 0);
     for _ in 0..2_000 {
         for action in script.run() {
             match action {
                 Action::Publish(publication) => {
-                    told.insert(publication.key.clone());
                     assert!(publication.object.is_some());
+                    told.insert(publication.key.clone(), publication.resource_version.get());
                     script.engine.handle_delivered(script.now, publication.delivery, Verdict::Delivered);
                 }
                 Action::Fetch { key } => {
                     fetches += 1;
-                    let number = key.name()[4..].parse().unwrap();
-                    let found = object(key.name(), number, at, 1);
-                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![1]));
+                    let number: u64 = key.name()[4..].parse().unwrap();
+                    let (at, value) = latest[&number];
+                    let found = object(key.name(), number, at, value);
+                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![value]));
                 }
-                _ => {}
+                Action::List { .. } => {
+                    lists += 1;
+                    for (number, (at, value)) in &latest {
+                        let item = object(&format!("app-{number}"), *number, *at, *value);
+                        script.engine.handle_list_item(script.now, &item, &[*value]);
+                    }
+                    script.engine.handle_list_finished(script.now, ResourceVersion::new(at).unwrap());
+                }
+                Action::Probe => script.engine.handle_probed(script.now, Ok(ResourceVersion::new(at).unwrap())),
+                Action::Watch { .. } => script.engine.handle_watch_begun(),
+                Action::Save(_) => {}
             }
+            assert!(script.engine.bytes_held() <= BUDGET + 2 * 8);
         }
         script.now += MS(100);
     }
-    assert_eq!(told.len() as u64, KEYS);
-    assert!(fetches > 0 && script.engine.route_status(0).owed == 0);
+    let expected = latest.iter().map(|(number, (at, _))| (Key::new("default", &format!("app-{number}")), *at));
+    assert_eq!(told, expected.collect());
+    assert_eq!(script.engine.route_status(0).owed, 0);
+    assert!(lists > 0 && fetches > 0 && fetches < KEYS, "{lists} lists, {fetches} fetches");
     assert_eq!(script.engine.bytes_held(), 0, "what is told is let go");
 }
 

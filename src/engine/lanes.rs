@@ -12,6 +12,8 @@ const CAP: Duration = Duration::from_secs(60);
 const REFUSED: Duration = Duration::from_secs(300);
 /// Objects of one feed that are fetched at once.
 const FETCHES: usize = 16;
+/// What lacks its bytes is counted at most this often: it takes time in proportion to the view.
+const COUNT: Duration = Duration::from_secs(5);
 const ENDPOINT_BASE: Duration = Duration::from_secs(1);
 const ENDPOINT_CAP: Duration = Duration::from_secs(30);
 
@@ -78,6 +80,9 @@ impl Engine {
                     waiting.push(key);
                 }
             }
+            if !waiting.is_empty() {
+                self.list_instead_of_fetching(route, now);
+            }
             // What waits for the store or a fetch is looked at again when that answers, not in a loop.
             self.waiting.extend(waiting.into_iter().map(|key| (route, key)));
         }
@@ -107,6 +112,19 @@ impl Engine {
         }
         self.publish(route, key, now);
         true
+    }
+
+    /// Much that was let go comes back by a list, as much of it as the budget takes, sooner than object by object.
+    fn list_instead_of_fetching(&mut self, route: usize, now: Now) {
+        let state = &self.routes[route];
+        let room = self.bytes.bytes() <= self.settings.bytes_at_most / 2;
+        if state.fetched_ahead.is_empty() || state.breaker.is_failing() || !room || now < self.next_count {
+            return;
+        }
+        self.next_count = now + COUNT;
+        if state.entries.values().filter(|entry| entry.lacks_bytes()).count() > self.settings.fetch_at_most {
+            self.list_instead();
+        }
     }
 
     fn fetch(&mut self, key: Key) {

@@ -201,6 +201,8 @@ pub struct Engine {
     feed: feed::Feed,
     save: save::SaveState,
     bytes: budget::Account,
+    // When to count again what lacks its bytes.
+    next_count: Now,
     fetching: BTreeSet<Key>,
     // What is to be fetched when others have come: the API server is not asked for everything at once.
     to_fetch: BTreeSet<Key>,
@@ -245,6 +247,7 @@ impl Engine {
             routes: Vec::with_capacity(routes.len()),
             feed: feed::Feed::new(feed),
             save: save::SaveState::default(),
+            next_count: Duration::ZERO,
             bytes: budget::Account::new(bytes_at_most),
             fetching: BTreeSet::new(),
             to_fetch: BTreeSet::new(),
