@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
+
 use crate::model::Object;
 
 /// What a feed's debts hold.
@@ -37,7 +39,10 @@ impl Account {
     /// Holds an object that was fetched because it is its turn.
     pub(super) fn hold_anyway(&self, object: &Object) -> Arc<Held> {
         self.held.fetch_add(object.bytes.len(), Ordering::Relaxed);
-        Arc::new(Held { object: object.clone(), account: Arc::clone(&self.held) })
+        // One copy, so that an object that waits does not keep the whole buffer that it was received in.
+        let bytes = Bytes::copy_from_slice(&object.bytes);
+        let object = Object { metadata: Arc::clone(&object.metadata), bytes };
+        Arc::new(Held { object, account: Arc::clone(&self.held) })
     }
 }
 
