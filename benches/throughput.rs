@@ -23,6 +23,12 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
+/// One route of MyApps to this sink.
+fn configuration(sink: &str) -> String {
+    let route = "{ name: apps, watch: { resources: [myapps.example.com] }, sinks: [out] }";
+    format!("sinks: {{ out: {{ {sink} }} }}\nroutes:\n  - {route}\n")
+}
+
 async fn told(crier: &Crier, count: usize) {
     let told = move |status: &serde_json::Value| {
         let Some(routes) = status["feeds"][0]["routes"].as_array() else { return false };
@@ -64,15 +70,9 @@ async fn run() {
     say(&format!("makes {count} objects of about 3 kB ..."));
     let create = async |number| objects.create_padded(&format!("app-{number}"), PADDING).await;
     iter(0..count).for_each_concurrent(16, create).await;
-    for (round, (name, sink)) in
-        [("stdout", "stdout: {}".to_owned()), ("webhook", format!("webhook: {{ url: \"{}\" }}", receiver.url()))]
-            .into_iter()
-            .enumerate()
-    {
-        let text = format!(
-            "sinks: {{ out: {{ {sink} }} }}\nroutes:\n  - {{ name: apps, watch: {{ resources: [myapps.example.com] }}, sinks: [out] }}\n"
-        );
-        let mut crier = Crier::prepare(&cluster, &text);
+    let webhook = format!("webhook: {{ url: \"{}\" }}", receiver.url());
+    for (round, (name, sink)) in [("stdout", "stdout: {}"), ("webhook", &*webhook)].into_iter().enumerate() {
+        let mut crier = Crier::prepare(&cluster, &configuration(sink));
         measure(&mut crier, &format!("list to {name}"), count).await;
         crier.terminate().await;
         change(&objects, count, 1 + round as u32).await;
@@ -86,11 +86,7 @@ async fn run() {
     }
     // An endpoint that is down from the start: what waits is held up to the budget, and the rest fetched when it is back.
     receiver.answer(503, None);
-    let text = format!(
-        "sinks: {{ out: {{ webhook: {{ url: \"{}\" }} }} }}\nroutes:\n  - {{ name: apps, watch: {{ resources: [myapps.example.com] }}, sinks: [out] }}\n",
-        receiver.url()
-    );
-    let mut crier = Crier::prepare(&cluster, &text);
+    let mut crier = Crier::prepare(&cluster, &configuration(&webhook));
     crier.start();
     crier.until("all is owed", LIMIT, |status| status["feeds"][0]["routes"][0]["owed"] == count).await;
     rest(&crier, "list to a webhook that is down").await;

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::driver::{Heartbeat, Status, describe_cause};
 use crate::engine::FeedState;
-use crate::model::{FeedPhase, FeedStatus, ProcessStatus, RouteCounters, RouteReport};
+use crate::model::{FeedPhase, FeedStatus, ProcessStatus, RouteReport};
 
 /// What is known of all feeds.
 pub(super) struct Board {
@@ -98,16 +98,7 @@ impl Entry {
                 synced: status.synced,
                 gone: status.gone,
                 last_error: status.last_error.clone(),
-                counters: RouteCounters {
-                    delivered: status.counters.delivered,
-                    retried: status.counters.retried,
-                    rejected: status.counters.rejected,
-                    unavailable: status.counters.unavailable,
-                    repeats: status.counters.repeats,
-                    suppressed: status.counters.suppressed,
-                    coalesced: status.counters.coalesced,
-                    comparisons: status.counters.comparisons,
-                },
+                counters: status.counters,
             })
             .collect();
         described

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
 use super::sinks::Sinks;
-use crate::config::{Config, Initial, PayloadMode, SingleRoute};
+use crate::config::{Config, SingleRoute};
 use crate::driver::{DriverRoute, SharedStore};
-use crate::engine::{self, RouteSettings};
-use crate::event::{self, Encoder, Path, PathError, RouteAttributes};
+use crate::engine::RouteSettings;
+use crate::event::{Encoder, Path, PathError, RouteAttributes};
 use crate::kubernetes::Collection;
 
 /// A feed that is to be run.
@@ -144,26 +144,23 @@ pub(super) fn routes(
                 type_prefix: config.events.type_prefix.clone(),
                 epoch: identity.epoch,
             };
-            let mode = match single.route.payload.mode {
-                PayloadMode::Object => event::PayloadMode::Object,
-                PayloadMode::Metadata => event::PayloadMode::Metadata,
-                PayloadMode::Reference => event::PayloadMode::Reference,
-            };
             // The plan has read the same paths.
             let omitted = omitted(&single).ok()?;
             Some(DriverRoute {
                 settings: RouteSettings {
                     quiet: single.route.debounce.quiet,
                     max_wait: single.route.debounce.max_wait,
-                    initial: match single.route.initial {
-                        Initial::Observed => engine::Initial::Observed,
-                        Initial::None => engine::Initial::None,
-                    },
+                    initial: single.route.initial,
                     max_in_flight: sink.max_in_flight,
                 },
-                encoder: Arc::new(Encoder::new(attributes, mode, omitted, identity.fingerprint_key)),
+                encoder: Arc::new(Encoder::new(
+                    attributes,
+                    single.route.payload.mode,
+                    omitted,
+                    identity.fingerprint_key,
+                )),
                 sink: Arc::clone(&sink.sink),
-                name: single.name,
+                name: single.name.into(),
             })
         })
         .collect()

@@ -98,19 +98,10 @@ async fn make(kind: &SinkKind) -> Result<MadeSink, SinkError> {
     }
 }
 
-#[cfg(any(feature = "kafka", feature = "nats", feature = "webhook"))]
-fn mode(mode: config::Mode) -> crate::sink::Mode {
-    match mode {
-        config::Mode::Structured => crate::sink::Mode::Structured,
-        config::Mode::Binary => crate::sink::Mode::Binary,
-    }
-}
-
 #[cfg(feature = "kafka")]
 fn kafka(settings: &config::KafkaSink) -> Result<MadeSink, SinkError> {
     use crate::sink::kafka::{KafkaConfig, KafkaSink};
-    let config =
-        KafkaConfig { brokers: settings.brokers.clone(), topic: settings.topic.parse()?, mode: mode(settings.mode) };
+    let config = KafkaConfig { brokers: settings.brokers.clone(), topic: settings.topic.parse()?, mode: settings.mode };
     let sink = KafkaSink::new(config).map_err(|error| SinkError::Client(error.into()))?;
     Ok(MadeSink { sink: Arc::new(sink), max_in_flight: KAFKA_IN_FLIGHT })
 }
@@ -122,7 +113,7 @@ async fn nats(settings: &config::NatsSink) -> Result<MadeSink, SinkError> {
         servers: settings.servers.iter().map(ToString::to_string).collect(),
         stream: settings.stream.clone(),
         subject: settings.subject.parse()?,
-        mode: mode(settings.mode),
+        mode: settings.mode,
         timeout: NATS_TIMEOUT,
     };
     let sink = NatsSink::connect(config).await.map_err(|error| SinkError::Client(error.into()))?;
@@ -136,7 +127,7 @@ fn webhook(settings: &config::WebhookSink) -> Result<MadeSink, SinkError> {
     use http::{HeaderName, HeaderValue};
 
     let mut config = WebhookConfig::new(settings.url.clone());
-    config.mode = mode(settings.mode);
+    config.mode = settings.mode;
     config.timeout = settings.timeout;
     config.connect_timeout = settings.connect_timeout;
     config.concurrency = settings.concurrency as usize;

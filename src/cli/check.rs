@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{DONE, USAGE, write_error, write_mistakes};
 use crate::app;
-use crate::config::{self, Config, Initial, PayloadMode, Route, State};
+use crate::config::{self, Config, Initial, Route, State};
 
 /// Checks the file; returns the exit code.
 pub(super) fn run(file: &Path, output: &mut dyn Write, errors: &mut dyn Write) -> io::Result<u8> {
@@ -55,11 +55,7 @@ fn describe(route: &Route) -> String {
     parts.extend(watch.version.iter().map(|version| format!("version {version}")));
     parts.extend(watch.label_selector.iter().map(|selector| format!("labels {selector}")));
     parts.extend(watch.field_selector.iter().map(|selector| format!("fields {selector}")));
-    parts.push(match route.payload.mode {
-        PayloadMode::Object => "payload object".to_owned(),
-        PayloadMode::Metadata => "payload metadata".to_owned(),
-        PayloadMode::Reference => "payload reference".to_owned(),
-    });
+    parts.push(format!("payload {}", route.payload.mode.as_str()));
     parts.push(match (route.debounce.quiet, route.debounce.max_wait) {
         (Duration::ZERO, _) => "no debouncing".to_owned(),
         (quiet, max_wait) => format!("quiet {quiet:?}, at most {max_wait:?}"),

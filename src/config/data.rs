@@ -8,6 +8,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::Secret;
+use crate::model::{Initial, Mode, PayloadMode};
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,15 +112,6 @@ impl SinkKind {
             Self::File(_) => "file",
         }
     }
-}
-
-/// How an event is laid out in a protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Attributes and data in one JSON text.
-    Structured,
-    /// Attributes in headers, the data as the body.
-    Binary,
 }
 
 /// A Kafka cluster.
@@ -269,24 +261,4 @@ pub struct Payload {
     pub mode: PayloadMode,
     /// Paths that are left out, in the syntax `metadata.annotations["a.b/c"]`.
     pub omit: Vec<String>,
-}
-
-/// How much of the object an event carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PayloadMode {
-    /// The object, minus what is omitted.
-    Object,
-    /// Its `apiVersion`, `kind` and `metadata`, minus what is omitted.
-    Metadata,
-    /// Which object it is, and nothing of it.
-    Reference,
-}
-
-/// What to do with objects that exist at the first start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Initial {
-    /// Tell each as `observed`.
-    Observed,
-    /// Take them in without an event.
-    None,
 }

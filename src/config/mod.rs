@@ -19,9 +19,10 @@ mod values;
 
 use std::path::Path;
 
+pub use crate::model::{Initial, Mode, PayloadMode};
 pub use data::{
-    Admin, Config, Debounce, Events, HeaderSource, Initial, KafkaSink, Kubernetes, Mode, NatsSink, Payload,
-    PayloadMode, Resource, Route, SingleRoute, Sink, SinkKind, State, Watch, WebhookSink,
+    Admin, Config, Debounce, Events, HeaderSource, KafkaSink, Kubernetes, NatsSink, Payload, Resource, Route,
+    SingleRoute, Sink, SinkKind, State, Watch, WebhookSink,
 };
 pub use mistakes::{Mistake, Mistakes, Position};
 pub use secret::{Secret, SecretError, SecretValue};

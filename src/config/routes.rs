@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use super::data::{Debounce, Initial, Payload, PayloadMode, Resource, Route, Watch};
+use super::data::{Debounce, Payload, Resource, Route, Watch};
 use super::mistakes::{Report, closest};
 use super::reader::{Field, Keys, Section};
 use super::values;
+use crate::model::{Initial, PayloadMode};
 
 pub(super) const ROUTES_HINT: &str = "write at least one route with `name`, `watch` and `sinks`";
 pub(super) const ROUTE: Keys = Keys {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
-use super::data::{HeaderSource, KafkaSink, Mode, NatsSink, Sink, SinkKind, WebhookSink};
+use super::data::{HeaderSource, KafkaSink, NatsSink, Sink, SinkKind, WebhookSink};
 use super::mistakes::{Position, Report};
 use super::reader::{Field, Keys};
 use super::values;
+use crate::model::Mode;
 
 pub(super) const SINKS_HINT: &str = "name at least one sink, such as `out: { stdout: {} }`";
 pub(super) const KINDS: Keys = Keys { known: &["kafka", "nats", "webhook", "stdout", "file"], later: &[] };

@@ -37,7 +37,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 pub struct DriverRoute {
     /// The route's name, under which its state is kept.
-    pub name: String,
+    pub name: Arc<str>,
     /// How it debounces and retries.
     pub settings: RouteSettings,
     /// How its events are made.
@@ -104,21 +104,21 @@ impl Driver {
     ) -> Result<(Self, watch::Receiver<Status>, Arc<Heartbeat>), StoreError> {
         let mut state = store.lock().unwrap_or_else(PoisonError::into_inner).load(&feed)?;
         let restored = routes.iter().map(|route| {
-            let records = state.records.remove(&route.name).unwrap_or_default();
+            let records = state.records.remove(&*route.name).unwrap_or_default();
             (
                 route.settings.clone(),
                 RouteState {
-                    synced: state.synced.contains(&route.name),
-                    followed: state.followed.contains(&route.name),
+                    synced: state.synced.contains(&*route.name),
+                    followed: state.followed.contains(&*route.name),
                     records,
                 },
             )
         });
         let requests = Requests::new(connection, collection, state.feed.served.clone());
-        let types = types(&requests);
+        let types = requests.types().unwrap_or_default();
         let settings = EngineSettings { seed, ..EngineSettings::default() };
         let engine = Engine::new(settings, state.feed, restored.collect(), Duration::ZERO);
-        let names: Arc<[String]> = routes.iter().map(|route| route.name.clone()).collect();
+        let names: Arc<[String]> = routes.iter().map(|route| route.name.to_string()).collect();
         let (sender, inputs) = mpsc::channel(QUEUE);
         let (report, status) = Report::new(&feed, &names, &engine);
         let beat = Arc::new(Heartbeat::new());
@@ -265,7 +265,7 @@ impl Driver {
 
     fn publish(&mut self, publication: &Publication) {
         let route = &self.routes[publication.route];
-        let delivery = publication.delivery;
+        let (delivery, now) = (publication.delivery, Timestamp::now());
         let occurrence = Occurrence {
             what: publication.what,
             api_version: &self.types.api_version,
@@ -277,21 +277,21 @@ impl Driver {
             inferred: publication.inferred,
             origin: publication.origin,
             coalesced: publication.coalesced,
-            seen: Timestamp::now(),
-            recorded: Timestamp::now(),
+            seen: now,
+            recorded: now,
         };
         let delivered = route
             .encoder
             .encode(&occurrence)
-            .map(|event| route.sink.deliver(Delivery { route: Arc::from(&*route.name), event: Arc::new(event) }));
-        let (name, key) = (route.name.clone(), publication.key.clone());
+            .map(|event| route.sink.deliver(Delivery { route: Arc::clone(&route.name), event: Arc::new(event) }));
+        let (name, key) = (Arc::clone(&route.name), publication.key.clone());
         self.spawn(async move {
             let verdict = match delivered {
                 Ok(delivered) => delivered.await,
                 Err(error) => Verdict::Reject { reason: error.to_string() },
             };
             if let Verdict::Reject { reason } = &verdict {
-                tracing::warn!(route = name, key = key.as_str(), reason, "the sink refuses this event for good");
+                tracing::warn!(route = &*name, key = key.as_str(), reason, "the sink refuses this event for good");
             }
             Input::Delivered(delivery, verdict)
         });
@@ -338,7 +338,7 @@ impl Driver {
     /// What discovery found is kept with the position, and is what deletions without an object are told with.
     fn note_served(&mut self) {
         if let Some(served) = self.requests.found() {
-            self.types = types(&self.requests);
+            self.types = self.requests.types().unwrap_or_default();
             self.engine.handle_served(Served::clone(&served));
         }
     }
@@ -389,9 +389,4 @@ impl Driver {
             }
         }
     }
-}
-
-fn types(requests: &Requests) -> TypeMeta {
-    let Some(served) = requests.found() else { return TypeMeta { api_version: String::new(), kind: String::new() } };
-    TypeMeta { api_version: requests.api_version(&served.version), kind: served.kind.clone() }
 }

@@ -3,7 +3,7 @@
 use super::promises::{MS, Script};
 use super::properties::object;
 use super::*;
-use crate::model::{Change, Verdict};
+use crate::model::Verdict;
 
 const KEYS: u64 = 1_000;
 const BUDGET: usize = 100;
@@ -14,9 +14,7 @@ fn script() -> Script {
 }
 
 fn change(script: &mut Script, number: u64, at: u128, value: u64) {
-    let change =
-        Change { object: object(&format!("app-{number}"), number, at, value), present: true, origin: Origin::Watch };
-    script.engine.handle_change(script.now, change, &[value]);
+    script.change_of(&format!("app-{number}"), number, at, value);
 }
 
 #[test]

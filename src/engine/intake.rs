@@ -76,9 +76,7 @@ impl Engine {
     /// position, its version stays on the key until the position has passed it.
     pub fn handle_fetched(&mut self, now: Now, key: &Key, fetched: Fetched) {
         self.fetching.remove(key);
-        for route in &mut self.routes {
-            route.fetched_ahead.remove(key);
-        }
+        self.give_places_back(key);
         match fetched {
             Fetched::Found(object, fingerprints) => {
                 // It was asked for because it is its turn: the budget has no say.

@@ -140,6 +140,13 @@ impl Engine {
         self.actions.push_back(Action::Fetch { key });
     }
 
+    /// Nothing is fetched for this key any more: its places among the deliveries are free.
+    pub(super) fn give_places_back(&mut self, key: &Key) {
+        for route in &mut self.routes {
+            route.fetched_ahead.remove(key);
+        }
+    }
+
     /// One fetch has been answered: the next one may be asked for.
     pub(super) fn fetch_next(&mut self) {
         while self.fetching.len() < FETCHES
@@ -150,9 +157,7 @@ impl Engine {
                 self.fetch(key);
             } else {
                 // Its bytes have come by another way.
-                for route in &mut self.routes {
-                    route.fetched_ahead.remove(&key);
-                }
+                self.give_places_back(&key);
             }
         }
     }

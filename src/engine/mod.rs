@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use crate::model::{FeedRecord, Key, KeyRecord, Object, Origin, ResourceVersion, Save, Uid, What};
 
+pub use crate::model::{Initial, RouteCounters};
 pub use feed::{FeedFailure, FeedState, ParkCause};
 use retry::{Backoff, Jitter};
 use view::Entry;
@@ -40,15 +41,6 @@ pub type Now = Duration;
 /// Names one delivery from its publication to its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeliveryId(pub u64);
-
-/// What to do with the objects that exist when a route first reads its feed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Initial {
-    /// Tell each as `observed`.
-    Observed,
-    /// Take them into the view without an event.
-    None,
-}
 
 /// How one route debounces and retries.
 #[derive(Clone, Debug)]
@@ -156,27 +148,6 @@ pub enum Fetched {
     Forbidden(String),
 }
 
-/// What has happened, in numbers that only rise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Changes that were not newer than what is known of their key.
-    pub repeats: u64,
-    /// States whose chosen part was as told: no event.
-    pub suppressed: u64,
-    /// Changes that were merged into a later one.
-    pub coalesced: u64,
-    /// Verdicts by kind: delivered.
-    pub delivered: u64,
-    /// Verdicts by kind: to be tried again.
-    pub retried: u64,
-    /// Verdicts by kind: refused for good.
-    pub rejected: u64,
-    /// Verdicts by kind: the whole sink is unavailable.
-    pub unavailable: u64,
-    /// Complete lists that were compared.
-    pub comparisons: u64,
-}
-
 struct Route {
     settings: RouteSettings,
     synced: bool,
@@ -191,7 +162,7 @@ struct Route {
     blocked_until: Now,
     gone: Option<String>,
     last_error: Option<String>,
-    counters: Counters,
+    counters: RouteCounters,
 }
 
 /// The decisions of one feed and its routes.
@@ -233,7 +204,7 @@ pub struct RouteStatus {
     /// Whether the endpoint has asked not to be called again.
     pub gone: bool,
     /// What has happened so far.
-    pub counters: Counters,
+    pub counters: RouteCounters,
 }
 
 impl Engine {
@@ -279,7 +250,7 @@ impl Engine {
             blocked_until: Duration::ZERO,
             gone: None,
             last_error: None,
-            counters: Counters::default(),
+            counters: RouteCounters::default(),
         });
         for (key, record) in state.records {
             self.routes[number].entries.insert(key.clone(), Entry::restore(record, now));

@@ -91,7 +91,11 @@ impl Script {
     }
 
     pub(super) fn change(&mut self, uid: u64, at: u128, value: u64) {
-        let change = Change { object: object("a", uid, at, value), present: true, origin: Origin::Watch };
+        self.change_of("a", uid, at, value);
+    }
+
+    pub(super) fn change_of(&mut self, name: &str, uid: u64, at: u128, value: u64) {
+        let change = Change { object: object(name, uid, at, value), present: true, origin: Origin::Watch };
         self.engine.handle_change(self.now, change, &[value]);
     }
 
@@ -314,8 +318,7 @@ fn a_kind_that_comes_up_slowly_is_followed_soon_however_long_it_was_missing() {
 fn an_unavailable_sink_is_asked_by_one_delivery_at_a_time() {
     let mut script = Script::watching(0, 0);
     for name in ["a", "b", "c"] {
-        let change = Change { object: object(name, 1, 11, 1), present: true, origin: Origin::Watch };
-        script.engine.handle_change(script.now, change, &[1]);
+        script.change_of(name, 1, 11, 1);
     }
     for publication in script.publications() {
         let after = Some(MS(20_000));
@@ -332,9 +335,7 @@ fn an_unavailable_sink_is_asked_by_one_delivery_at_a_time() {
 fn deliveries_that_fail_together_are_one_failure_of_the_sink() {
     let mut script = Script::watching(0, 0);
     for number in 0..8 {
-        let object = object(&format!("app-{number}"), number, 11 + u128::from(number), 1);
-        let change = Change { object, present: true, origin: Origin::Watch };
-        script.engine.handle_change(script.now, change, &[1]);
+        script.change_of(&format!("app-{number}"), number, 11 + u128::from(number), 1);
     }
     let failed = script.publications();
     assert_eq!(failed.len(), 8);

@@ -3,15 +3,14 @@
 use super::promises::{MS, Script, key, version};
 use super::properties::object;
 use super::*;
-use crate::model::{Change, Verdict};
+use crate::model::Verdict;
 
 #[test]
 fn a_key_that_the_sink_cannot_take_now_does_not_keep_the_others_back() {
     let settings = RouteSettings { max_in_flight: 1, ..Script::settings(0, 0) };
     let mut script = Script::watching_with(settings);
     for (number, name) in ["a", "b", "c"].into_iter().enumerate() {
-        let change = Change { object: object(name, 1, 11 + number as u128, 1), present: true, origin: Origin::Watch };
-        script.engine.handle_change(script.now, change, &[1]);
+        script.change_of(name, 1, 11 + number as u128, 1);
     }
     // The topic of `a` does not exist; the others have one.
     let mut delivered = std::collections::BTreeSet::new();
@@ -25,9 +24,7 @@ fn a_key_that_the_sink_cannot_take_now_does_not_keep_the_others_back() {
             };
             script.engine.handle_delivered(script.now, publication.delivery, verdict);
         }
-        let change =
-            Change { object: object("d", 1, 20 + delivered.len() as u128, 1), present: true, origin: Origin::Watch };
-        script.engine.handle_change(script.now, change, &[1]);
+        script.change_of("d", 1, 20 + delivered.len() as u128, 1);
         script.pass(1_000);
     }
     assert_eq!(delivered.into_iter().collect::<Vec<_>>(), ["b", "c", "d"]);
@@ -101,8 +98,7 @@ fn a_busy_key_is_not_asked_for_more_often_than_the_sink_allows() {
 fn an_endpoint_that_is_gone_stays_so_whatever_was_under_way() {
     let mut script = Script::watching(0, 0);
     for name in ["a", "b"] {
-        let change = Change { object: object(name, 1, 11, 1), present: true, origin: Origin::Watch };
-        script.engine.handle_change(script.now, change, &[1]);
+        script.change_of(name, 1, 11, 1);
     }
     let [first, second] = &script.publications()[..] else { panic!() };
     script.engine.handle_delivered(script.now, first.delivery, Verdict::Gone { reason: "410".into() });

@@ -11,28 +11,7 @@ use siphasher::sip::SipHasher24;
 use super::Event;
 use super::path::{Path, PathSet};
 use super::spans::{SpanError, kept_spans, member_span};
-use crate::model::{Key, Object, Origin, ResourceVersion, Uid, What};
-
-/// What the data of an event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PayloadMode {
-    /// The object as the API server sent it, minus what is omitted.
-    Object,
-    /// Its `apiVersion`, `kind` and `metadata`, minus what is omitted.
-    Metadata,
-    /// Which object it is, and nothing of it.
-    Reference,
-}
-
-impl PayloadMode {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Object => "object",
-            Self::Metadata => "metadata",
-            Self::Reference => "reference",
-        }
-    }
-}
+use crate::model::{Key, Object, Origin, PayloadMode, ResourceVersion, Uid, What};
 
 /// What all events of a route have in common.
 #[derive(Clone, Debug)]

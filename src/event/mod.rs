@@ -17,7 +17,8 @@ use bytes::Bytes;
 #[cfg(test)]
 pub(crate) use promises::sample;
 
-pub use encoder::{Encoder, Occurrence, PayloadMode, RouteAttributes};
+pub use crate::model::PayloadMode;
+pub use encoder::{Encoder, Occurrence, RouteAttributes};
 pub use encoding::encode_header_value;
 pub use path::{Path, PathError, PathSet};
 pub use sdk::ConversionError;

@@ -24,7 +24,7 @@ pub enum MetadataError {
 }
 
 /// `apiVersion` and `kind`, for items of a list that do not repeat them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
     /// `group/version`.
     pub api_version: String,

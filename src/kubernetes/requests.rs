@@ -106,9 +106,9 @@ impl Requests {
         self.found.read().unwrap_or_else(PoisonError::into_inner).served.clone()
     }
 
-    /// `group/version` of a version.
-    pub fn api_version(&self, version: &str) -> String {
-        self.collection.api_version(version)
+    /// `group/version` and kind of the collection's objects, once it was found.
+    pub fn types(&self) -> Option<TypeMeta> {
+        self.found().map(|served| self.type_meta(&served))
     }
 
     /// As what the collection is served, or the version that it is pinned to while that is not confirmed.

@@ -3,6 +3,7 @@
 //! It is not the place for behaviour of one room; whatever only the engine or only a sink needs lives there.
 
 mod change;
+mod choice;
 mod key;
 mod record;
 mod resource_version;
@@ -10,6 +11,7 @@ mod status;
 mod verdict;
 
 pub use change::{Change, Metadata, Object, Origin, What};
+pub use choice::{Initial, Mode, PayloadMode};
 pub use key::{Key, Uid};
 pub use record::{Doubt, FeedRecord, KeyRecord, Owed, OwedState, Save, Served, Told};
 pub use resource_version::{ParseResourceVersionError, ResourceVersion};

@@ -17,6 +17,8 @@ use futures::future::BoxFuture;
 use crate::event::Event;
 use crate::model::Verdict;
 
+pub use crate::model::Mode;
+
 /// One event on its way.
 #[derive(Clone, Debug)]
 pub struct Delivery {
@@ -24,15 +26,6 @@ pub struct Delivery {
     pub route: Arc<str>,
     /// The event.
     pub event: Arc<Event>,
-}
-
-/// How an event is laid out in a protocol (CloudEvents 1.0.2, section 1.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Attributes and data in one JSON text.
-    Structured,
-    /// Attributes in headers, the data as the body.
-    Binary,
 }
 
 /// A place where events go.

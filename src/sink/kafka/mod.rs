@@ -48,9 +48,9 @@ struct Slot {
 
 struct Shared {
     config: KafkaConfig,
-    batched: Slot,
+    batched: Arc<Slot>,
     // Made when it is first needed.
-    unbatched: Slot,
+    unbatched: Arc<Slot>,
 }
 
 /// Produces events to topics.
@@ -64,9 +64,9 @@ impl KafkaSink {
     /// # Errors
     /// When the client refuses its settings.
     pub fn new(config: KafkaConfig) -> Result<Self, KafkaError> {
-        let batched = Slot::new(config.client());
+        let batched = Arc::new(Slot::new(config.client()));
         batched.current()?;
-        let unbatched = Slot::new(config.unbatched_client());
+        let unbatched = Arc::new(Slot::new(config.unbatched_client()));
         Ok(Self { shared: Arc::new(Shared { config, batched, unbatched }) })
     }
 }
@@ -76,12 +76,16 @@ impl Slot {
         Self { client, producer: Mutex::new(None), replacing: Mutex::new(()) }
     }
 
+    fn make(&self) -> Result<Producer, KafkaError> {
+        ThreadedProducer::from_config_and_context(&self.client, Reports).map(Arc::new)
+    }
+
     fn current(&self) -> Result<Producer, KafkaError> {
         let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(producer) = &*producer {
             return Ok(Arc::clone(producer));
         }
-        let made = ThreadedProducer::from_config_and_context(&self.client, Reports).map(Arc::new)?;
+        let made = self.make()?;
         *producer = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -94,7 +98,7 @@ impl Slot {
             return Ok(());
         }
         // Making a client takes longer than deliveries should wait for the lock.
-        let made = ThreadedProducer::from_config_and_context(&self.client, Reports).map(Arc::new)?;
+        let made = self.make()?;
         *self.producer.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         // What it still holds is reported now, not when the last of those who wait for it has let go of it.
         broken.purge(PurgeConfig::default().queue().inflight());
@@ -108,12 +112,12 @@ impl Slot {
 }
 
 async fn deliver(shared: Arc<Shared>, delivery: Delivery) -> Verdict {
-    let report = produce(&shared, &delivery, false).await;
+    let report = produce(&shared.config, &shared.batched, &delivery).await;
     let too_large = |error: &KafkaError| error.rdkafka_error_code().is_some_and(verdict::is_too_large);
     if let Err(Refusal::Broker(error)) = &report
         && too_large(error)
     {
-        return verdict::of(produce(&shared, &delivery, true).await.map_err(Refusal::into_error));
+        return verdict::of(produce(&shared.config, &shared.unbatched, &delivery).await.map_err(Refusal::into_error));
     }
     verdict::of(report.map_err(Refusal::into_error))
 }
@@ -133,12 +137,11 @@ impl Refusal {
     }
 }
 
-async fn produce(shared: &Arc<Shared>, delivery: &Delivery, unbatched: bool) -> Result<(), Refusal> {
-    let slot = if unbatched { &shared.unbatched } else { &shared.batched };
+async fn produce(config: &KafkaConfig, slot: &Arc<Slot>, delivery: &Delivery) -> Result<(), Refusal> {
     let producer = slot.current().map_err(Refusal::Client)?;
     let event = &delivery.event;
-    let topic = shared.config.topic.render(event);
-    let (headers, payload) = encode::record(&shared.config, event);
+    let topic = config.topic.render(event);
+    let (headers, payload) = encode::record(config, event);
     let (sender, report) = oneshot::channel();
     let record = BaseRecord::with_opaque_to(&topic, Box::new(sender))
         .key(event.partition_key())
@@ -150,12 +153,9 @@ async fn produce(shared: &Arc<Shared>, delivery: &Delivery, unbatched: bool) -> 
         Err((error, _)) => Err(Refusal::Client(error)),
     };
     if producer.client().fatal_error().is_some() {
-        let shared = Arc::clone(shared);
+        let slot = Arc::clone(slot);
         // Making and ending clients blocks.
-        let replaced = tokio::task::spawn_blocking(move || {
-            let slot = if unbatched { &shared.unbatched } else { &shared.batched };
-            slot.replace(&producer)
-        });
+        let replaced = tokio::task::spawn_blocking(move || slot.replace(&producer));
         if !matches!(replaced.await, Ok(Ok(()))) {
             tracing::error!("a Kafka producer that had failed for good could not be replaced; it is tried again");
         }
