@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use crier::event::{Encoder, Occurrence, PayloadMode, RouteAttributes};
 use crier::kubernetes::{LineSplitter, WatchLine, read_watch_line};
-use crier::model::{Object, Origin, What};
+use crier::model::{Cause, Epoch, Object, Origin, Sequence, What};
 
 const ROUNDS: u32 = 2_000;
 
@@ -57,9 +57,7 @@ fn encoder() -> Encoder {
         cluster: "prod".into(),
         group: "example.com".into(),
         resource: "myapps".into(),
-        selected: false,
         type_prefix: "dev.crier.resource".into(),
-        epoch: 1_700_000_000,
     };
     let omitted =
         ["metadata.managedFields", r#"metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]"#];
@@ -79,7 +77,9 @@ fn main() {
             kind: "MyApp",
             key: &object.metadata.key,
             uid: &object.metadata.uid,
-            resource_version: object.metadata.resource_version,
+            sequence: Sequence::new(Epoch::new(1_700_000_000), object.metadata.resource_version),
+            rewinds: 0,
+            cause: Cause::Change,
             object: Some(&object),
             inferred: false,
             origin: Origin::Watch,

@@ -16,6 +16,7 @@ pub mod engine;
 pub mod event;
 pub mod kubernetes;
 pub mod model;
+pub mod select;
 pub mod sink;
 pub mod store;
 pub mod telemetry;

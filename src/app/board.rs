@@ -26,13 +26,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Board {
-    pub(super) fn new(names: impl Iterator<Item = String>) -> Self {
+    pub(super) fn new() -> Self {
+        Self { starting: Mutex::new(Some("looks for the cluster".to_owned())), feeds: Mutex::new(Vec::new()) }
+    }
+
+    /// These feeds are to be run; which they are may depend on what is permitted.
+    pub(super) fn begin(&self, names: impl Iterator<Item = String>) {
         let feeds = names.map(|name| Entry { name, driver: None, trouble: None, restarts: 0 });
-        Self { starting: Mutex::new(Some("looks for the cluster".to_owned())), feeds: Mutex::new(feeds.collect()) }
+        *lock(&self.feeds) = feeds.collect();
     }
 
     pub(super) fn waiting_for_cluster(&self, reason: &str) {
         *lock(&self.starting) = Some(format!("waits for the cluster: {reason}"));
+    }
+
+    /// What keeps the process from beginning, as long as it has not begun.
+    pub(super) fn waiting_for_namespaces(&self, reason: &str) {
+        if let Some(starting) = &mut *lock(&self.starting) {
+            *starting = reason.to_owned();
+        }
     }
 
     pub(super) fn started(&self) {

@@ -4,12 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
+use tokio::sync::watch;
+
 use super::sinks::Sinks;
 use crate::config::{Config, SingleRoute};
-use crate::driver::{DriverRoute, SharedStore};
+use crate::driver::{DriverFeed, DriverRoute, SharedStore};
 use crate::engine::RouteSettings;
 use crate::event::{Encoder, Path, PathError, RouteAttributes};
 use crate::kubernetes::Collection;
+use crate::model::Key;
+use crate::select::Namespaces;
 
 /// A feed that is to be run.
 #[derive(Clone, Debug)]
@@ -21,6 +25,9 @@ pub struct PlannedFeed {
     /// The names of its routes.
     pub routes: BTreeSet<String>,
 }
+
+/// Whether a collection may be read in all namespaces.
+pub type Rights<'a> = &'a dyn Fn(&Collection) -> bool;
 
 /// Why the routes cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -61,11 +68,11 @@ impl BuildError {
 ///
 /// # Errors
 /// When the routes contradict each other.
-pub fn plan(config: &Config) -> Result<Vec<PlannedFeed>, BuildError> {
+pub fn plan(config: &Config, rights: Rights<'_>) -> Result<Vec<PlannedFeed>, BuildError> {
     let mut feeds: BTreeMap<String, PlannedFeed> = BTreeMap::new();
     for single in config.expand() {
         omitted(&single)?;
-        for collection in collections(&single) {
+        for collection in collections(&single, rights) {
             let name = feed_name(&collection);
             let feed = feeds.entry(name.clone()).or_insert_with(|| PlannedFeed {
                 name: name.clone(),
@@ -86,21 +93,69 @@ pub fn plan(config: &Config) -> Result<Vec<PlannedFeed>, BuildError> {
     Ok(feeds.into_values().collect())
 }
 
-/// One collection for each namespace, or one for all.
-fn collections(single: &SingleRoute<'_>) -> Vec<Collection> {
+/// The collections for whose planning it matters whether they may be read in all namespaces.
+pub(super) fn doubtful(config: &Config) -> BTreeSet<Collection> {
+    let several = config.expand().into_iter().filter(|single| single.route.watch.namespaces.len() > 1);
+    several.map(|single| everywhere(&single)).collect()
+}
+
+fn everywhere(single: &SingleRoute<'_>) -> Collection {
     let watch = &single.route.watch;
-    let collection = |namespace: Option<String>| Collection {
+    Collection {
         group: single.resource.group.clone(),
         version: watch.version.clone(),
         resource: single.resource.plural.clone(),
-        namespace,
+        namespace: None,
         label_selector: watch.label_selector.clone().unwrap_or_default(),
         field_selector: watch.field_selector.clone().unwrap_or_default(),
-    };
-    if watch.namespaces.is_empty() {
-        return vec![collection(None)];
     }
-    watch.namespaces.iter().map(|namespace| collection(Some(namespace.clone()))).collect()
+}
+
+/// One collection for all namespaces, of which the route selects some; or one for each, where it is but one or no more is
+/// permitted.
+fn collections(single: &SingleRoute<'_>, rights: Rights<'_>) -> Vec<Collection> {
+    let (everywhere, namespaces) = (everywhere(single), &single.route.watch.namespaces);
+    match namespaces.len() {
+        0 => vec![everywhere],
+        2.. if rights(&everywhere) => vec![everywhere],
+        _ => {
+            let of = |namespace: &String| Collection { namespace: Some(namespace.clone()), ..everywhere.clone() };
+            namespaces.iter().map(of).collect()
+        }
+    }
+}
+
+/// Which of the feed's objects the route selects.
+fn selects(single: &SingleRoute<'_>, collection: &Collection) -> Namespaces {
+    let watch = &single.route.watch;
+    let only = (collection.namespace.is_none() && !watch.namespaces.is_empty())
+        .then(|| watch.namespaces.iter().cloned().collect());
+    Namespaces { only, except: watch.excluded_namespaces.iter().cloned().collect() }
+}
+
+/// The route's selection, as text, as far as it is not [`Namespaces`]. That its feeds read one namespace each is a part
+/// of it: what one feed has compared, another has not.
+fn selection(single: &SingleRoute<'_>, collection: &Collection) -> String {
+    let mut text = String::new();
+    for (what, selector) in [("labels", &collection.label_selector), ("fields", &collection.field_selector)] {
+        if !selector.is_empty() {
+            text.push_str(&format!(" with {what} {selector}"));
+        }
+    }
+    if collection.namespace.is_some() {
+        text.push_str(&format!(" in each of {}", single.route.watch.namespaces.join(",")));
+    }
+    text
+}
+
+/// Of what a route has told, a feed of one namespace cares for that namespace; the first of the route's feeds also for
+/// what no feed of it reads any more.
+fn belongs(planned: &PlannedFeed, namespaces: &[Vec<String>], route: usize, key: &Key) -> bool {
+    let Some(own) = planned.collection.namespace.as_deref() else { return true };
+    let of_route = &namespaces[route];
+    let first = of_route.first().is_some_and(|first| first == own);
+    let namespace = key.namespace().unwrap_or_default();
+    namespace == own || (first && !of_route.iter().any(|other| other == namespace))
 }
 
 fn feed_name(collection: &Collection) -> String {
@@ -123,47 +178,66 @@ fn omitted(single: &SingleRoute<'_>) -> Result<Vec<Path>, BuildError> {
     paths.collect()
 }
 
-/// The routes of a planned feed.
-pub(super) fn routes(
-    config: &Config,
-    planned: &PlannedFeed,
-    cluster: &str,
-    sinks: &Sinks,
-    store: &SharedStore,
-) -> Vec<DriverRoute> {
-    let identity = store.lock().unwrap_or_else(PoisonError::into_inner).identity().clone();
+/// The sets of namespaces that are selected by label, by selector.
+pub(super) type Labelled = BTreeMap<String, watch::Receiver<Option<BTreeSet<String>>>>;
+
+/// What a planned feed needs beside its plan.
+pub(super) struct Surroundings<'a> {
+    pub(super) config: &'a Config,
+    pub(super) cluster: &'a str,
+    pub(super) sinks: &'a Sinks,
+    pub(super) store: &'a SharedStore,
+    pub(super) labelled: &'a Labelled,
+    pub(super) audits: &'a watch::Receiver<u64>,
+}
+
+/// A planned feed as its driver needs it.
+pub(super) fn feed(planned: &PlannedFeed, surroundings: &Surroundings<'_>) -> DriverFeed {
+    let config = surroundings.config;
     let routes = config.expand().into_iter().filter(|single| planned.routes.contains(&single.name));
-    routes
-        .filter_map(|single| {
-            let sink = sinks.get(single.sink)?;
-            let attributes = RouteAttributes {
-                cluster: cluster.to_owned(),
-                group: single.resource.group.clone(),
-                resource: single.resource.plural.clone(),
-                selected: single.route.watch.label_selector.is_some() || single.route.watch.field_selector.is_some(),
-                type_prefix: config.events.type_prefix.clone(),
-                epoch: identity.epoch,
-            };
-            // The plan has read the same paths.
-            let omitted = omitted(&single).ok()?;
-            Some(DriverRoute {
-                settings: RouteSettings {
-                    quiet: single.route.debounce.quiet,
-                    max_wait: single.route.debounce.max_wait,
-                    initial: single.route.initial,
-                    max_in_flight: sink.max_in_flight,
-                },
-                encoder: Arc::new(Encoder::new(
-                    attributes,
-                    single.route.payload.mode,
-                    omitted,
-                    identity.fingerprint_key,
-                )),
-                sink: Arc::clone(&sink.sink),
-                name: single.name.into(),
-            })
-        })
-        .collect()
+    let (routes, namespaces): (Vec<_>, Vec<_>) = routes
+        .filter_map(|single| Some((route(planned, &single, surroundings)?, single.route.watch.namespaces.clone())))
+        .unzip();
+    let plan = planned.clone();
+    DriverFeed {
+        name: planned.name.clone(),
+        collection: planned.collection.clone(),
+        routes,
+        belongs: Arc::new(move |route, key| belongs(&plan, &namespaces, route, key)),
+        bytes_at_most: config.limits.buffer_per_feed,
+        audit_every: config.audit.every,
+        audits: surroundings.audits.clone(),
+    }
+}
+
+fn route(planned: &PlannedFeed, single: &SingleRoute<'_>, surroundings: &Surroundings<'_>) -> Option<DriverRoute> {
+    let sink = surroundings.sinks.get(single.sink)?;
+    let attributes = RouteAttributes {
+        cluster: surroundings.cluster.to_owned(),
+        group: single.resource.group.clone(),
+        resource: single.resource.plural.clone(),
+        type_prefix: surroundings.config.events.type_prefix.clone(),
+    };
+    // The plan has read the same paths.
+    let omitted = omitted(single).ok()?;
+    let fingerprint_key = surroundings.store.lock().unwrap_or_else(PoisonError::into_inner).identity().fingerprint_key;
+    let encoder = Encoder::new(attributes, single.route.payload.mode, omitted, fingerprint_key);
+    let labelled = single.route.watch.namespace_selector.as_ref();
+    Some(DriverRoute {
+        settings: RouteSettings {
+            quiet: single.route.debounce.quiet,
+            max_wait: single.route.debounce.max_wait,
+            initial: single.route.initial,
+            max_in_flight: sink.max_in_flight,
+            selection: selection(single, &planned.collection),
+            recipe: encoder.recipe().to_owned(),
+        },
+        selects: selects(single, &planned.collection),
+        labelled: labelled.and_then(|selector| surroundings.labelled.get(selector).cloned()),
+        encoder: Arc::new(encoder),
+        sink: Arc::clone(&sink.sink),
+        name: single.name.clone().into(),
+    })
 }
 
 #[cfg(test)]
@@ -174,7 +248,7 @@ mod tests {
     fn planned(routes: &str) -> Result<Vec<PlannedFeed>, BuildError> {
         let text =
             format!("state: memory\nsinks: {{ a: {{ stdout: {{}} }}, b: {{ stdout: {{}} }} }}\nroutes:\n{routes}");
-        plan(&parse(&text, "f").unwrap())
+        plan(&parse(&text, "f").unwrap(), &|collection| collection.resource != "others")
     }
 
     #[test]
@@ -183,6 +257,7 @@ mod tests {
             "  - { name: all, watch: { resources: [myapps.example.com, configmaps] }, sinks: [a, b] }
   - { name: same, watch: { resources: [myapps.example.com], version: v1 }, sinks: [a] }
   - { name: some, watch: { resources: [myapps.example.com], namespaces: [x, y], labelSelector: tier=a }, sinks: [a] }
+  - { name: few, watch: { resources: [others.example.com], namespaces: [x, y] }, sinks: [a] }
 ",
         )
         .unwrap();
@@ -192,9 +267,11 @@ mod tests {
             [
                 ("configmaps", 2),
                 ("myapps.example.com", 3),
-                ("myapps.example.com in x with labels tier=a", 1),
-                ("myapps.example.com in y with labels tier=a", 1),
-            ]
+                ("myapps.example.com with labels tier=a", 1),
+                ("others.example.com in x", 1),
+                ("others.example.com in y", 1),
+            ],
+            "several namespaces are one feed where that is permitted"
         );
         assert_eq!(feeds[1].collection.version.as_deref(), Some("v1"), "a named version is everybody's");
     }
@@ -208,5 +285,23 @@ mod tests {
         )
         .unwrap_err();
         assert_eq!(error.to_string(), "myapps.example.com is asked for in the versions v1 and v2");
+    }
+
+    #[test]
+    fn each_key_that_a_route_has_told_is_the_business_of_one_feed() {
+        let feeds =
+            planned("  - { name: few, watch: { resources: [others.example.com], namespaces: [y, x] }, sinks: [a] }\n")
+                .unwrap();
+        let namespaces = [vec!["y".to_owned(), "x".to_owned()]];
+        for (namespace, feed) in [
+            ("x", "others.example.com in x"),
+            ("y", "others.example.com in y"),
+            ("z", "others.example.com in y"),
+            ("", "others.example.com in y"),
+        ] {
+            let key = Key::new(namespace, "shop");
+            let cares = feeds.iter().filter(|feed| belongs(feed, &namespaces, 0, &key));
+            assert_eq!(cares.map(|feed| &*feed.name).collect::<Vec<_>>(), [feed], "{namespace}");
+        }
     }
 }

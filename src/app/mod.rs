@@ -22,7 +22,7 @@ use crate::kubernetes::{Connection, ConnectionError, ConnectionSettings, Failure
 use crate::store::{DiskStore, MemoryStore, OpenOptions, StoreError};
 use board::Board;
 
-pub use build::{BuildError, PlannedFeed, plan};
+pub use build::{BuildError, PlannedFeed, Rights, plan};
 pub use sinks::SinkError;
 
 /// Between two questions for the cluster's identity while nobody answers.
@@ -78,6 +78,8 @@ pub struct Overrides {
     pub context: Option<String>,
     /// The kubeconfig's path.
     pub kubeconfig: Option<PathBuf>,
+    /// Set the state aside and begin anew.
+    pub fresh_state: bool,
 }
 
 /// Runs until `stop` turns true, then drains: reading stops, what is in flight finishes or is given up, all is saved.
@@ -85,16 +87,18 @@ pub struct Overrides {
 /// # Errors
 /// When it cannot begin. What goes wrong later is retried and shown.
 pub async fn run(config: &Config, overrides: Overrides, mut stop: watch::Receiver<bool>) -> Result<(), RunError> {
-    let planned = plan(config)?;
+    // What contradicts itself is said at once, whatever will be permitted.
+    plan(config, &|_| true)?;
     let sinks = sinks::make_all(&config.sinks).await?;
-    let store = open_store(&config.state)?;
-    let board = Arc::new(Board::new(planned.iter().map(|feed| feed.name.clone())));
+    let store = open_store(&config.state, overrides.fresh_state)?;
+    let board = Arc::new(Board::new());
     let listener = TcpListener::bind(config.admin.address)
         .await
         .map_err(|source| RunError::Listen { address: config.admin.address, source })?;
     let address = listener.local_addr().unwrap_or(config.admin.address).to_string();
-    tracing::info!(address, feeds = planned.len(), version = env!("CARGO_PKG_VERSION"), "crier begins");
+    tracing::info!(address, version = env!("CARGO_PKG_VERSION"), "crier begins");
     let mut servants = JoinSet::new();
+    let audits = watch::channel(0);
     let source = Arc::clone(&board);
     let sources = admin::Sources { status: Arc::new(move || source.status()), metrics: crate::telemetry::render };
     servants.spawn(async move {
@@ -110,12 +114,24 @@ pub async fn run(config: &Config, overrides: Overrides, mut stop: watch::Receive
     })
     .await?;
     let Some(cluster) = identify(config, &connection, &store, &board, &mut stop).await? else { return Ok(()) };
+    let Some(planned) = plan_as_permitted(config, &connection, &board, &mut stop).await? else { return Ok(()) };
+    let Some(labelled) = follow_labels(config, &connection, &board, &mut servants, &mut stop).await else {
+        return Ok(());
+    };
+    board.begin(planned.iter().map(|feed| feed.name.clone()));
+    let surroundings = build::Surroundings {
+        config,
+        cluster: &cluster,
+        sinks: &sinks,
+        store: &store,
+        labelled: &labelled,
+        audits: &audits.1,
+    };
     let mut feeds = JoinSet::new();
-    for (number, planned) in planned.into_iter().enumerate() {
+    for (number, planned) in planned.iter().enumerate() {
         let feed = supervise::Feed {
             number,
-            routes: build::routes(config, &planned, &cluster, &sinks, &store),
-            planned,
+            feed: build::feed(planned, &surroundings),
             connection: Arc::clone(&connection),
             store: Arc::clone(&store),
             board: Arc::clone(&board),
@@ -128,16 +144,84 @@ pub async fn run(config: &Config, overrides: Overrides, mut stop: watch::Receive
     Ok(())
 }
 
-fn open_store(state: &State) -> Result<SharedStore, StoreError> {
+fn open_store(state: &State, fresh: bool) -> Result<SharedStore, StoreError> {
     let now = jiff::Timestamp::now().as_second().try_into().unwrap_or_default();
     let fingerprint_key = rand::random();
     Ok(match state {
         State::Memory => Arc::new(Mutex::new(MemoryStore::new(now, fingerprint_key))),
-        State::Directory(path) => {
-            let options = OpenOptions { must_exist: false, now, fingerprint_key };
+        State::Directory { path, must_exist } => {
+            if fresh && let Some(aside) = DiskStore::set_aside(path, now)? {
+                let (state, aside) = (path.display().to_string(), aside.display().to_string());
+                tracing::warn!(
+                    state,
+                    aside,
+                    "the state is set aside and begun anew: what exists is told again, and deletions from before are not known"
+                );
+            }
+            let options = OpenOptions { must_exist: *must_exist && !fresh, now, fingerprint_key };
             Arc::new(Mutex::new(DiskStore::open(path, &options)?))
         }
     })
+}
+
+/// Plans the feeds by what may be read in all namespaces; `None` when the process is asked to stop meanwhile.
+async fn plan_as_permitted(
+    config: &Config,
+    connection: &Arc<Connection>,
+    board: &Board,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<Option<Vec<PlannedFeed>>, BuildError> {
+    let (mut wait, longest) = PATIENCE;
+    let mut permitted = Vec::new();
+    for collection in build::doubtful(config) {
+        loop {
+            let failure = match connection.may_read_everywhere(&collection).await {
+                Ok(true) => {
+                    permitted.push(collection);
+                    break;
+                }
+                Ok(false) => break,
+                Err(failure) => failure.to_string(),
+            };
+            board.waiting_for_cluster(&failure);
+            tokio::select! {
+                () = tokio::time::sleep(wait) => wait = (wait * 2).min(longest),
+                _ = stop.wait_for(|stop| *stop) => return Ok(None),
+            }
+        }
+    }
+    plan(config, &|collection| permitted.contains(collection)).map(Some)
+}
+
+/// Follows the namespaces that routes select by label. A feed begins only with the whole set: what is not in it counts as
+/// left. `None` when the process is asked to stop meanwhile.
+async fn follow_labels(
+    config: &Config,
+    connection: &Arc<Connection>,
+    board: &Arc<Board>,
+    servants: &mut JoinSet<()>,
+    stop: &mut watch::Receiver<bool>,
+) -> Option<build::Labelled> {
+    let selectors: std::collections::BTreeSet<String> =
+        config.routes.iter().filter_map(|route| route.watch.namespace_selector.clone()).collect();
+    let mut labelled = build::Labelled::new();
+    for selector in selectors {
+        let (sender, mut names) = watch::channel(None);
+        let board = Arc::clone(board);
+        let trouble = move |trouble: Option<String>| {
+            if let Some(reason) = trouble {
+                tracing::warn!(reason, "the namespaces stay as they were");
+                board.waiting_for_namespaces(&reason);
+            }
+        };
+        servants.spawn(Arc::clone(connection).follow_namespaces(selector.clone(), sender, trouble));
+        tokio::select! {
+            complete = names.wait_for(Option::is_some) => drop(complete.ok()?),
+            _ = stop.wait_for(|stop| *stop) => return None,
+        }
+        labelled.insert(selector, names);
+    }
+    Some(labelled)
 }
 
 /// Asks the cluster who it is, for as long as it takes, and ties the state to it: its name in events, or `None` when the
@@ -153,8 +237,8 @@ async fn identify(
     loop {
         let failure = match connection.cluster_uid().await {
             Ok(uid) => {
-                store.lock().unwrap_or_else(std::sync::PoisonError::into_inner).bind_cluster(uid.as_str())?;
-                return Ok(Some(config.cluster.clone().unwrap_or_else(|| uid.as_str().to_owned())));
+                store.lock().unwrap_or_else(std::sync::PoisonError::into_inner).bind_cluster(&uid.to_string())?;
+                return Ok(Some(config.cluster.clone().unwrap_or_else(|| uid.to_string())));
             }
             // With a name of its own the cluster can do without; a mixed-up state would not be noticed then.
             Err(Failure::Forbidden(reason)) if config.cluster.is_some() => {

@@ -6,16 +6,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::board::Board;
-use super::build::PlannedFeed;
-use crate::driver::{Driver, DriverRoute, SharedStore};
+use crate::driver::{Driver, DriverFeed, SharedStore};
 use crate::kubernetes::Connection;
 
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 pub(super) struct Feed {
     pub(super) number: usize,
-    pub(super) planned: PlannedFeed,
-    pub(super) routes: Vec<DriverRoute>,
+    pub(super) feed: DriverFeed,
     pub(super) connection: Arc<Connection>,
     pub(super) store: SharedStore,
     pub(super) board: Arc<Board>,
@@ -27,7 +25,7 @@ impl Feed {
         let (mut wait, longest) = BACKOFF;
         loop {
             let Err(reason) = self.drive(stop.clone()).await else { return };
-            tracing::error!(feed = self.planned.name, reason, "the feed's driver has died and is started again");
+            tracing::error!(feed = self.feed.name, reason, "the feed's driver has died and is started again");
             self.board.driver_failed(self.number, reason);
             tokio::select! {
                 () = tokio::time::sleep(wait) => wait = (wait * 2).min(longest),
@@ -37,13 +35,12 @@ impl Feed {
     }
 
     async fn drive(&self, stop: watch::Receiver<bool>) -> Result<(), String> {
-        let (name, connection) = (self.planned.name.clone(), Arc::clone(&self.connection));
-        let (collection, routes) = (self.planned.collection.clone(), self.routes.clone());
+        let (feed, connection) = (self.feed.clone(), Arc::clone(&self.connection));
         let (store, board, number) = (Arc::clone(&self.store), Arc::clone(&self.board), self.number);
         // All of it in a task of its own, so that nothing of it can end the supervision.
         let mut task = tokio::task::JoinSet::new();
         task.spawn(async move {
-            let driver = Driver::new(name, connection, collection, routes, store, rand::random());
+            let driver = Driver::new(feed, connection, store, rand::random());
             let (driver, status, beat) = driver.map_err(|error| format!("{:#}", anyhow::Error::new(error)))?;
             board.driver_began(number, status, beat);
             driver.run(stop).await;
@@ -83,6 +80,7 @@ mod tests {
             "/apis/example.com/v1" => {
                 r#"{"resources":[{"name":"myapps","kind":"MyApp","namespaced":true}]}"#.to_owned()
             }
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/myapps.example.com" => "{}".to_owned(),
             "/apis/example.com/v1/namespaces/a/myapps/shop" => OBJECT.to_owned(),
             _ if query.contains("sendInitialEvents") => format!(
                 r#"{{"type":"ADDED","object":{OBJECT}}}
@@ -127,19 +125,28 @@ mod tests {
     async fn die_and_be_begun_again(sink: Panicking) {
         let text = "cluster: test\nstate: memory\nsinks: { out: { stdout: {} } }\nroutes:\n  - { name: apps, watch: { resources: [myapps.example.com] }, sinks: [out] }\n";
         let config = parse(text, "f").unwrap();
-        let planned = plan(&config).unwrap().remove(0);
+        let planned = plan(&config, &|_| true).unwrap().remove(0);
         let sink = Arc::new(sink);
         let made = sinks::MadeSink { sink: Arc::clone(&sink) as Arc<dyn Sink>, max_in_flight: 1 };
         let store: SharedStore = Arc::new(Mutex::new(MemoryStore::new(1, [7; 16])));
-        let board = Arc::new(Board::new([planned.name.clone()].into_iter()));
+        let board = Arc::new(Board::new());
+        let (_audits, audits) = watch::channel(0);
+        let surroundings = build::Surroundings {
+            config: &config,
+            cluster: "test",
+            sinks: &[("out".to_owned(), made)].into(),
+            store: &store,
+            labelled: &build::Labelled::new(),
+            audits: &audits,
+        };
         let feed = Feed {
             number: 0,
-            routes: build::routes(&config, &planned, "test", &[("out".to_owned(), made)].into(), &store),
-            planned,
+            feed: build::feed(&planned, &surroundings),
             connection: Connection::of_client(kube::Client::new(tower::service_fn(answer), "default")),
             store,
             board: Arc::clone(&board),
         };
+        board.begin([planned.name.clone()].into_iter());
         let (stop, stopped) = watch::channel(false);
         let running = tokio::spawn(feed.run(stopped));
         let told = async {

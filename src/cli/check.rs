@@ -12,7 +12,7 @@ use crate::config::{self, Config, Initial, Route, State};
 pub(super) fn run(file: &Path, output: &mut dyn Write, errors: &mut dyn Write) -> io::Result<u8> {
     match config::load(file) {
         Ok(config) => {
-            if let Err(error) = app::plan(&config) {
+            if let Err(error) = app::plan(&config, &|_| true) {
                 let hint = error.hint();
                 write_error(&error.into(), Some(hint), errors)?;
                 return Ok(USAGE);
@@ -29,7 +29,7 @@ pub(super) fn run(file: &Path, output: &mut dyn Write, errors: &mut dyn Write) -
 fn write_summary(config: &Config, output: &mut dyn Write) -> io::Result<()> {
     let cluster = config.cluster.as_deref().unwrap_or("named by the uid of its kube-system namespace");
     let state = match &config.state {
-        State::Directory(path) => path.display().to_string(),
+        State::Directory { path, .. } => path.display().to_string(),
         State::Memory => "in memory, forgotten when the process ends".to_owned(),
     };
     let sinks: Vec<String> =

@@ -24,6 +24,9 @@ pub(super) struct Arguments {
     /// The kubeconfig's context to use [default: its current context]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    /// Set the state aside and begin anew: what exists is told again, and deletions from before are not known
+    #[arg(long)]
+    fresh_state: bool,
     /// What to log: error, warn, info, debug, trace, or directives such as `info,crier::driver=debug`
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "CRIER_LOG")]
     log: String,
@@ -55,7 +58,8 @@ pub(super) fn run(arguments: Arguments, errors: &mut dyn Write) -> io::Result<u8
         write_error(&anyhow::Error::new(error).context("--log cannot be read"), Some(hint), errors)?;
         return Ok(USAGE);
     }
-    let overrides = Overrides { context: arguments.context, kubeconfig: arguments.kubeconfig };
+    let overrides =
+        Overrides { context: arguments.context, kubeconfig: arguments.kubeconfig, fresh_state: arguments.fresh_state };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(serve(&config, overrides));
     // What a sink's client still does in the background is not waited for: it was given up by the drain.

@@ -21,6 +21,10 @@ pub struct Config {
     pub kubernetes: Kubernetes,
     /// The read-only HTTP port.
     pub admin: Admin,
+    /// The safety net.
+    pub audit: Audit,
+    /// What is bounded.
+    pub limits: Limits,
     /// What all events have in common.
     pub events: Events,
     /// The sinks in the order of the file; their names are unique.
@@ -45,7 +49,12 @@ impl Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// In this directory: they survive a crash.
-    Directory(PathBuf),
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Refuse to begin where there is no state yet.
+        must_exist: bool,
+    },
     /// In memory: forgotten when the process ends.
     Memory,
 }
@@ -61,6 +70,20 @@ pub struct Kubernetes {
     pub queries_per_second: u32,
     /// Requests at once, before `queries_per_second` holds them back.
     pub burst: u32,
+}
+
+/// The safety net: comparing everything though nothing is known to be missed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// How often; zero for never.
+    pub every: Duration,
+}
+
+/// What is bounded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of objects that may wait to be told, for each feed.
+    pub buffer_per_feed: usize,
 }
 
 /// The read-only HTTP port.
@@ -223,6 +246,10 @@ pub struct Watch {
     pub version: Option<String>,
     /// Without one: all namespaces.
     pub namespaces: Vec<String>,
+    /// Never these.
+    pub excluded_namespaces: Vec<String>,
+    /// The namespaces with these labels, as they are at any time; as in `kubectl get namespaces --selector`.
+    pub namespace_selector: Option<String>,
     /// As in `kubectl --selector`.
     pub label_selector: Option<String>,
     /// As in `kubectl --field-selector`.

@@ -21,7 +21,7 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) enum Value {
     Null,
-    Boolean,
+    Boolean(bool),
     Integer(i64),
     Float,
     Text(String),
@@ -44,7 +44,7 @@ impl Node {
     pub(super) fn kind(&self) -> &'static str {
         match self.value {
             Value::Null => "nothing",
-            Value::Boolean => "a boolean",
+            Value::Boolean(_) => "a boolean",
             Value::Integer(_) | Value::Float => "a number",
             Value::Text(_) => "text",
             Value::List(_) => "a list",
@@ -148,7 +148,7 @@ fn position(marker: &Marker) -> Position {
 fn convert(node: &MarkedYaml<'_>, path: &str, duplicates: &Duplicates, report: &mut Report) -> Node {
     let value = match &node.data {
         YamlData::Value(Scalar::Null) => Value::Null,
-        YamlData::Value(Scalar::Boolean(_)) => Value::Boolean,
+        YamlData::Value(Scalar::Boolean(value)) => Value::Boolean(*value),
         YamlData::Value(Scalar::Integer(number)) => Value::Integer(*number),
         YamlData::Value(Scalar::FloatingPoint(_)) => Value::Float,
         YamlData::Value(Scalar::String(text)) => Value::Text(text.clone().into_owned()),

@@ -21,8 +21,8 @@ use std::path::Path;
 
 pub use crate::model::{Initial, Mode, PayloadMode};
 pub use data::{
-    Admin, Config, Debounce, Events, HeaderSource, KafkaSink, Kubernetes, NatsSink, Payload, Resource, Route,
-    SingleRoute, Sink, SinkKind, State, Watch, WebhookSink,
+    Admin, Audit, Config, Debounce, Events, HeaderSource, KafkaSink, Kubernetes, Limits, NatsSink, Payload, Resource,
+    Route, SingleRoute, Sink, SinkKind, State, Watch, WebhookSink,
 };
 pub use mistakes::{Mistake, Mistakes, Position};
 pub use secret::{Secret, SecretError, SecretValue};

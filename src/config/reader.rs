@@ -167,7 +167,7 @@ impl<'a> Field<'a> {
                 self.expected("text", "write one value", report);
                 None
             }
-            Value::Boolean | Value::Integer(_) | Value::Float | Value::Tagged => {
+            Value::Boolean(_) | Value::Integer(_) | Value::Float | Value::Tagged => {
                 self.expected("text", "put the value in quotes", report);
                 None
             }
@@ -186,6 +186,15 @@ impl<'a> Field<'a> {
             self.mistake(format!("{number} is out of bounds"), hint, report);
         }
         number_in_bounds
+    }
+
+    /// `true` or `false`.
+    pub(super) fn boolean(&self, report: &mut Report) -> Option<bool> {
+        let Value::Boolean(value) = self.node.value else {
+            self.expected("true or false", "write true or false, without quotes", report);
+            return None;
+        };
+        Some(value)
     }
 
     /// One of these words.

@@ -14,8 +14,18 @@ pub(super) const ROUTE: Keys = Keys {
     known: &["name", "watch", "sinks", "debounce", "payload", "initial"],
     later: &["where", "changes", "events", "attributes", "order", "history", "audit", "secretData", "retry"],
 };
-pub(super) const WATCH: Keys =
-    Keys { known: &["resources", "version", "namespaces", "labelSelector", "fieldSelector"], later: &[] };
+pub(super) const WATCH: Keys = Keys {
+    known: &[
+        "resources",
+        "version",
+        "namespaces",
+        "excludedNamespaces",
+        "namespaceSelector",
+        "labelSelector",
+        "fieldSelector",
+    ],
+    later: &[],
+};
 pub(super) const DEBOUNCE: Keys = Keys { known: &["quiet", "maxWait"], later: &[] };
 pub(super) const PAYLOAD: Keys = Keys { known: &["mode", "omit"], later: &["redact", "fields"] };
 /// Left out by default: who wrote what is long and of no use to others, the annotation repeats the object.
@@ -101,12 +111,31 @@ fn read_watch(section: &Section<'_>, report: &mut Report) -> Option<Watch> {
     let version = section.optional("version").map(|field| values::label(&field, report));
     let namespaces_hint = "name at least one namespace, or remove the key to watch all";
     let namespaces = section.optional("namespaces").map(|field| field.distinct(namespaces_hint, report, values::label));
+    let excluded_hint = "name at least one namespace, or remove the key to exclude none";
+    let excluded = section.optional("excludedNamespaces");
+    let namespace_selector = section.optional("namespaceSelector");
+    for (field, name) in [(&excluded, "excludedNamespaces"), (&namespace_selector, "namespaceSelector")] {
+        if namespaces.is_some()
+            && let Some(field) = field
+        {
+            let hint = "remove one of the two";
+            field.mistake(
+                format!("`{name}` says nothing beside `namespaces`, which names all that are watched"),
+                hint,
+                report,
+            );
+        }
+    }
+    let excluded = excluded.map(|field| field.distinct(excluded_hint, report, values::label));
+    let namespace_selector = namespace_selector.and_then(|field| values::text(&field, report));
     let label_selector = section.optional("labelSelector").and_then(|field| values::text(&field, report));
     let field_selector = section.optional("fieldSelector").and_then(|field| values::text(&field, report));
     Some(Watch {
         resources: resources?,
         version: version.flatten(),
         namespaces: namespaces.flatten().unwrap_or_default(),
+        excluded_namespaces: excluded.flatten().unwrap_or_default(),
+        namespace_selector,
         label_selector,
         field_selector,
     })

@@ -1,20 +1,23 @@
 //! Reading a configuration from its root: the sections that are there once, then sinks and routes.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
-use super::data::{Admin, Config, Events, Kubernetes, State};
+use super::data::{Admin, Audit, Config, Events, Kubernetes, Limits, State};
 use super::document::Node;
 use super::mistakes::Report;
 use super::reader::{Field, Keys};
 use super::{routes, sinks, values};
 
 pub(super) const ROOT: Keys = Keys {
-    known: &["cluster", "state", "kubernetes", "admin", "events", "sinks", "routes"],
-    later: &["telemetry", "audit", "tracing", "log"],
+    known: &["cluster", "state", "kubernetes", "admin", "audit", "limits", "events", "sinks", "routes"],
+    later: &["telemetry", "tracing", "log"],
 };
-pub(super) const STATE: Keys = Keys { known: &["path"], later: &["mustExist"] };
+pub(super) const STATE: Keys = Keys { known: &["path", "mustExist"], later: &[] };
 pub(super) const KUBERNETES: Keys = Keys { known: &["context", "kubeconfig", "qps", "burst"], later: &[] };
 pub(super) const ADMIN: Keys = Keys { known: &["address"], later: &[] };
+pub(super) const AUDIT: Keys = Keys { known: &["every"], later: &[] };
+pub(super) const LIMITS: Keys = Keys { known: &["bufferPerFeed"], later: &[] };
 pub(super) const EVENTS: Keys = Keys { known: &["typePrefix"], later: &["preset"] };
 const STATE_HINT: &str = "write { path: /var/lib/crier }, or memory to forget everything when the process ends";
 
@@ -24,6 +27,8 @@ pub(super) fn read(root: &Node, report: &mut Report) -> Option<Config> {
     let state = root.required("state", STATE_HINT, report).and_then(|field| state(&field, report));
     let kubernetes = kubernetes(root.optional("kubernetes").as_ref(), report);
     let admin = admin(root.optional("admin").as_ref(), report);
+    let audit = audit(root.optional("audit").as_ref(), report);
+    let limits = limits(root.optional("limits").as_ref(), report);
     let events = events(root.optional("events").as_ref(), report);
     let (sinks, names) = match root.required("sinks", sinks::SINKS_HINT, report) {
         Some(field) => sinks::read(&field, report),
@@ -33,7 +38,7 @@ pub(super) fn read(root: &Node, report: &mut Report) -> Option<Config> {
         Some(field) => routes::read(&field, &names, report),
         None => Vec::new(),
     };
-    Some(Config { cluster, state: state?, kubernetes, admin, events, sinks, routes })
+    Some(Config { cluster, state: state?, kubernetes, admin, audit, limits, events, sinks, routes })
 }
 
 /// The cluster's name is a part of each event's `source`.
@@ -52,8 +57,9 @@ fn state(field: &Field<'_>, report: &mut Report) -> Option<State> {
         return Some(State::Memory);
     }
     let section = field.section(&STATE, STATE_HINT, report)?;
+    let must_exist = section.optional("mustExist").and_then(|field| field.boolean(report)).unwrap_or_default();
     let path = section.required("path", STATE_HINT, report)?;
-    values::file_path(&path, report).map(State::Directory)
+    values::file_path(&path, report).map(|path| State::Directory { path, must_exist })
 }
 
 fn kubernetes(field: Option<&Field<'_>>, report: &mut Report) -> Kubernetes {
@@ -88,6 +94,20 @@ fn address(field: &Field<'_>, report: &mut Report) -> Option<SocketAddr> {
         field.mistake(format!("`{text}` is not an address"), hint, report);
     }
     address
+}
+
+fn audit(field: Option<&Field<'_>>, report: &mut Report) -> Audit {
+    let section = field.and_then(|field| field.section(&AUDIT, "write { every: 1h }", report));
+    let field = section.and_then(|section| section.optional("every"));
+    let every = field.and_then(|field| values::duration(&field, report));
+    Audit { every: every.unwrap_or(Duration::from_secs(3_600)) }
+}
+
+fn limits(field: Option<&Field<'_>>, report: &mut Report) -> Limits {
+    let section = field.and_then(|field| field.section(&LIMITS, "write { bufferPerFeed: 32Mi }", report));
+    let field = section.and_then(|section| section.optional("bufferPerFeed"));
+    let bytes = field.and_then(|field| values::bytes(&field, report));
+    Limits { buffer_per_feed: bytes.unwrap_or(32 << 20) }
 }
 
 fn events(field: Option<&Field<'_>>, report: &mut Report) -> Events {

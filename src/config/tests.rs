@@ -38,11 +38,13 @@ fn the_reference_and_every_example_load() {
 
 #[test]
 fn the_reference_has_every_key() {
-    let sections: [&Keys; 12] = [
+    let sections: [&Keys; 14] = [
         &settings::ROOT,
         &settings::STATE,
         &settings::KUBERNETES,
         &settings::ADMIN,
+        &settings::AUDIT,
+        &settings::LIMITS,
         &settings::EVENTS,
         &sinks::KINDS,
         &sinks::KAFKA,
@@ -54,7 +56,7 @@ fn the_reference_has_every_key() {
     ];
     let keys = sections.iter().chain([&&routes::DEBOUNCE, &&routes::PAYLOAD]).flat_map(|keys| keys.known);
     for key in keys {
-        let is_written = |line: &str| line.trim_start_matches([' ', '-']).starts_with(&format!("{key}:"));
+        let is_written = |line: &str| line.trim_start_matches([' ', '-', '#']).starts_with(&format!("{key}:"));
         assert!(REFERENCE.lines().any(is_written), "config/crier.yaml does not have {key}");
     }
 }
@@ -64,6 +66,7 @@ fn the_reference_shows_the_defaults_as_they_are() {
     let (reference, minimal) = (parse(REFERENCE, "reference").unwrap(), parse(MINIMAL, "minimal").unwrap());
     assert_eq!(reference.admin, minimal.admin);
     assert_eq!(reference.events, minimal.events);
+    assert_eq!((&reference.audit, &reference.limits), (&minimal.audit, &minimal.limits));
     let rates = |config: &Config| (config.kubernetes.queries_per_second, config.kubernetes.burst);
     assert_eq!(rates(&reference), rates(&minimal));
     let (shown, default) = (&reference.routes[0], &minimal.routes[0]);
@@ -84,7 +87,7 @@ fn the_reference_shows_the_defaults_as_they_are() {
 fn the_defaults_are_the_documented_ones() {
     let config = parse(MINIMAL, "minimal").unwrap();
     assert_eq!(config.cluster, None);
-    assert_eq!(config.state, State::Directory("/var/lib/crier".into()));
+    assert_eq!(config.state, State::Directory { path: "/var/lib/crier".into(), must_exist: false });
     assert_eq!(config.admin.address.to_string(), "127.0.0.1:8080");
     assert_eq!(config.events.type_prefix, "dev.crier.resource");
     assert_eq!((config.kubernetes.queries_per_second, config.kubernetes.burst), (50, 100));

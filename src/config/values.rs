@@ -54,6 +54,24 @@ pub(super) fn positive_duration(field: &Field<'_>, report: &mut Report) -> Optio
     Some(duration)
 }
 
+/// A number of bytes as Kubernetes writes quantities: `512Ki`, `32Mi`, `1Gi`.
+pub(super) fn bytes(field: &Field<'_>, report: &mut Report) -> Option<usize> {
+    let text = field.text(report)?;
+    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30)];
+    let read = units.iter().find_map(|(unit, shift)| {
+        let number: usize = text.strip_suffix(unit)?.parse().ok()?;
+        (number > 0 && number < 1 << 20).then_some(number << shift)
+    });
+    if read.is_none() {
+        field.mistake(
+            format!("`{text}` is not a number of bytes"),
+            "write a whole number and Ki, Mi or Gi, such as 32Mi",
+            report,
+        );
+    }
+    read
+}
+
 /// The duration as it would be written.
 pub(super) fn show(duration: Duration) -> String {
     let milliseconds = duration.as_millis();

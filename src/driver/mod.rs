@@ -1,6 +1,7 @@
 //! The loop of one feed: one input in, actions out, one timer. It carries out what the engine decides and decides
 //! nothing itself.
 
+mod feed;
 mod reader;
 mod report;
 
@@ -12,15 +13,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::engine::{
-    Action, DeliveryId, Engine, EngineSettings, FeedFailure, Fetched, Publication, RouteSettings, RouteState,
-};
-use crate::event::{Encoder, Occurrence, SpanError};
-use crate::kubernetes::{Collection, Connection, Failure, Requests, TypeMeta, WatchLine};
-use crate::model::{Change, Key, Object, Origin, ResourceVersion, Save, Served, Verdict};
-use crate::sink::{Delivery, Sink};
+use crate::engine::{Action, DeliveryId, Engine, EngineSettings, FeedFailure, Fetched, Looked, Publication};
+use crate::event::{Occurrence, SpanError};
+use crate::kubernetes::{Connection, Failure, Requests, TypeMeta, WatchLine};
+use crate::model::{Change, ChangeKind, Key, Object, ResourceVersion, Save, Served, Uid, Verdict};
+use crate::sink::Delivery;
 use crate::store::{Store, StoreError};
-use reader::{Reader, feed_failure};
+pub use feed::{Belongs, DriverFeed, DriverRoute};
+use reader::Reader;
+pub use reader::feed_failure;
 use report::Report;
 pub use report::{Heartbeat, Status, describe_cause};
 
@@ -33,19 +34,6 @@ const BEAT: Duration = Duration::from_secs(5);
 /// What is in flight when the process is asked to stop may take this long to finish.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// One route as the driver needs it.
-#[derive(Clone)]
-pub struct DriverRoute {
-    /// The route's name, under which its state is kept.
-    pub name: Arc<str>,
-    /// How it debounces and retries.
-    pub settings: RouteSettings,
-    /// How its events are made.
-    pub encoder: Arc<Encoder>,
-    /// Where they go.
-    pub sink: Arc<dyn Sink>,
-}
-
 /// A store that several feeds share.
 pub type SharedStore = Arc<Mutex<dyn Store>>;
 
@@ -54,8 +42,12 @@ enum Input {
     Stream(u64, StreamInput),
     Probed(Result<ResourceVersion, Failure>),
     Fetched(Key, Result<Option<Object>, Failure>),
+    Looked(Key, Result<Option<Uid>, Failure>),
     Delivered(DeliveryId, Verdict),
     Saved(Result<(), String>),
+    /// The namespaces that a route selects by label have changed.
+    Namespaces(usize),
+    AuditWanted,
 }
 
 enum StreamInput {
@@ -78,6 +70,8 @@ pub struct Driver {
     types: TypeMeta,
     store: SharedStore,
     tasks: JoinSet<()>,
+    // Whether the list that is under way shows no more than metadata.
+    metadata_only: bool,
     // The number of the newest list or watch, and how to end it.
     stream: u64,
     stream_task: Option<AbortHandle>,
@@ -95,34 +89,40 @@ impl Driver {
     /// # Errors
     /// When the state cannot be read.
     pub fn new(
-        feed: String,
+        feed: DriverFeed,
         connection: Arc<Connection>,
-        collection: Collection,
-        routes: Vec<DriverRoute>,
         store: SharedStore,
         seed: u64,
     ) -> Result<(Self, watch::Receiver<Status>, Arc<Heartbeat>), StoreError> {
-        let mut state = store.lock().unwrap_or_else(PoisonError::into_inner).load(&feed)?;
-        let restored = routes.iter().map(|route| {
-            let records = state.records.remove(&*route.name).unwrap_or_default();
-            (
-                route.settings.clone(),
-                RouteState {
-                    synced: state.synced.contains(&*route.name),
-                    followed: state.followed.contains(&*route.name),
-                    records,
-                },
-            )
-        });
+        let DriverFeed { name: feed, collection, mut routes, belongs, bytes_at_most, audit_every, audits } = feed;
+        for route in &mut routes {
+            route.note_namespaces();
+        }
+        let asked: Vec<String> = routes.iter().map(|route| route.name.to_string()).collect();
+        let (state, epoch) = {
+            let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = store.load(&feed, &asked, &*belongs)?;
+            (state, store.identity().epoch)
+        };
+        let settings = EngineSettings {
+            seed,
+            began: Timestamp::now().as_second().try_into().unwrap_or_default(),
+            epoch,
+            selective: collection.is_selective(),
+            scope: collection.namespace.clone(),
+            bytes_at_most,
+            audit_every,
+            ..EngineSettings::default()
+        };
         let requests = Requests::new(connection, collection, state.feed.served.clone());
         let types = requests.types().unwrap_or_default();
-        let settings = EngineSettings { seed, ..EngineSettings::default() };
-        let engine = Engine::new(settings, state.feed, restored.collect(), Duration::ZERO);
+        let restored = routes.iter().map(DriverRoute::engine_settings).zip(state.routes).collect();
+        let engine = Engine::new(settings, state.feed, restored, Duration::ZERO);
         let names: Arc<[String]> = routes.iter().map(|route| route.name.to_string()).collect();
         let (sender, inputs) = mpsc::channel(QUEUE);
         let (report, status) = Report::new(&feed, &names, &engine);
         let beat = Arc::new(Heartbeat::new());
-        let driver = Self {
+        let mut driver = Self {
             feed,
             engine,
             routes,
@@ -131,6 +131,7 @@ impl Driver {
             types,
             store,
             tasks: JoinSet::new(),
+            metadata_only: false,
             stream: 0,
             stream_task: None,
             sender,
@@ -141,7 +142,23 @@ impl Driver {
             // Watches of many feeds do not end all at once: 150 to 220 s.
             watch_duration: Duration::from_secs(150 + seed % 71),
         };
+        driver.listen(audits);
         Ok((driver, status, beat))
+    }
+
+    /// What changes from outside becomes an input like any other.
+    fn listen(&mut self, mut audits: watch::Receiver<u64>) {
+        let sender = self.sender.clone();
+        self.tasks.spawn(async move {
+            while audits.changed().await.is_ok() && sender.send(Input::AuditWanted).await.is_ok() {}
+        });
+        for number in 0..self.routes.len() {
+            let Some(mut labelled) = self.routes[number].labelled.clone() else { continue };
+            let sender = self.sender.clone();
+            self.tasks.spawn(async move {
+                while labelled.changed().await.is_ok() && sender.send(Input::Namespaces(number)).await.is_ok() {}
+            });
+        }
     }
 
     /// Runs until `stop` turns true; then reading stops, what is in flight finishes or is given up, and all is saved.
@@ -214,9 +231,10 @@ impl Driver {
         let (requests, sender) = (self.requests.clone(), self.sender.clone());
         match action {
             Action::Probe => self.spawn(async move { Input::Probed(requests.probe().await) }),
-            Action::List { streaming } => {
+            Action::List { streaming, metadata_only } => {
                 let reader = Reader { requests, sender, stream: self.end_stream() };
-                self.stream_task = Some(self.tasks.spawn(reader.list(streaming)));
+                self.metadata_only = metadata_only;
+                self.stream_task = Some(self.tasks.spawn(reader.list(streaming, metadata_only)));
             }
             Action::Watch { from } => {
                 let reader = Reader { requests, sender, stream: self.end_stream() };
@@ -225,6 +243,10 @@ impl Driver {
             Action::Fetch { key } => self.spawn(async move {
                 let fetched = requests.get(&key).await;
                 Input::Fetched(key, fetched)
+            }),
+            Action::Look { key } => self.spawn(async move {
+                let looked = requests.look(&key).await;
+                Input::Looked(key, looked)
             }),
             Action::Save(save) => self.save(save),
             Action::Publish(publication) => self.publish(&publication),
@@ -272,7 +294,9 @@ impl Driver {
             kind: &self.types.kind,
             key: &publication.key,
             uid: &publication.uid,
-            resource_version: publication.resource_version,
+            sequence: publication.sequence,
+            rewinds: publication.rewinds,
+            cause: publication.cause,
             object: publication.object.as_ref(),
             inferred: publication.inferred,
             origin: publication.origin,
@@ -297,8 +321,16 @@ impl Driver {
         });
     }
 
-    fn fingerprints(&self, object: &Object) -> Result<Vec<u64>, SpanError> {
-        self.routes.iter().map(|route| route.encoder.change_fingerprint(object)).collect()
+    /// For each route that selects it, the fingerprint of the object's chosen part.
+    fn judge(&self, object: &Object, metadata_only: bool) -> Result<Vec<Option<u64>>, SpanError> {
+        let judge = |route: &DriverRoute| {
+            if !route.selects.selects(&object.metadata.key) {
+                return Ok(None);
+            }
+            // Of metadata alone there is no fingerprint, and nobody asks for it.
+            if metadata_only { Ok(Some(0)) } else { route.encoder.change_fingerprint(object).map(Some) }
+        };
+        self.routes.iter().map(judge).collect()
     }
 
     fn take(&mut self, input: Input) {
@@ -312,8 +344,8 @@ impl Driver {
             Input::Stream(..) => {}
             Input::Fetched(key, fetched) => {
                 let fetched = match fetched {
-                    Ok(Some(object)) => match self.fingerprints(&object) {
-                        Ok(fingerprints) => Fetched::Found(object, fingerprints),
+                    Ok(Some(object)) => match self.judge(&object, false) {
+                        Ok(selected) => Fetched::Found(object, selected),
                         Err(error) => Fetched::Failed(error.to_string()),
                     },
                     Ok(None) => Fetched::NotFound,
@@ -322,6 +354,22 @@ impl Driver {
                 };
                 self.engine.handle_fetched(now, &key, fetched);
             }
+            Input::Looked(key, looked) => {
+                let looked = match looked {
+                    Ok(Some(uid)) => Looked::Found(uid),
+                    Ok(None) => Looked::NotFound,
+                    Err(failure) => Looked::Failed(failure.to_string()),
+                };
+                self.engine.handle_looked(now, &key, &looked);
+            }
+            Input::Namespaces(number) => {
+                let route = &mut self.routes[number];
+                route.note_namespaces();
+                let selection = route.engine_settings().selection;
+                tracing::info!(route = &*route.name, selection, "the route's namespaces have changed");
+                self.engine.handle_selection_edited(number, selection);
+            }
+            Input::AuditWanted => self.engine.handle_audit_wanted(now),
             Input::Delivered(delivery, verdict) => {
                 if verdict != Verdict::Delivered {
                     tracing::debug!(feed = self.feed, ?verdict, "a delivery did not succeed");
@@ -347,8 +395,8 @@ impl Driver {
         match input {
             StreamInput::Listed(objects) => {
                 for object in &objects {
-                    match self.fingerprints(object) {
-                        Ok(fingerprints) => self.engine.handle_list_item(now, object, &fingerprints),
+                    match self.judge(object, self.metadata_only) {
+                        Ok(selected) => self.engine.handle_list_item(now, object, &selected),
                         Err(error) => {
                             self.end_stream();
                             let failure = FeedFailure::Undecodable(error.to_string());
@@ -357,7 +405,7 @@ impl Driver {
                     }
                 }
             }
-            StreamInput::ListRemoved(object) => self.engine.handle_list_removed(&object.metadata.key),
+            StreamInput::ListRemoved(object) => self.engine.handle_list_removed(&object),
             StreamInput::ListEnded(Ok(at)) => {
                 self.note_served();
                 self.engine.handle_list_finished(now, at);
@@ -370,18 +418,16 @@ impl Driver {
     }
 
     fn take_line(&mut self, now: Duration, line: WatchLine) {
-        let (object, present) = match line {
-            WatchLine::Added(object) | WatchLine::Modified(object) => (object, true),
-            WatchLine::Deleted(object) => (object, false),
+        let (object, kind) = match line {
+            WatchLine::Added(object) => (object, ChangeKind::Added),
+            WatchLine::Modified(object) => (object, ChangeKind::Modified),
+            WatchLine::Deleted(object) => (object, ChangeKind::Deleted),
             WatchLine::Bookmark { resource_version, .. } => return self.engine.handle_bookmark(resource_version),
             // The edge has turned it into a failure.
             WatchLine::Error(_) => return,
         };
-        match self.fingerprints(&object) {
-            Ok(fingerprints) => {
-                let change = Change { object, present, origin: Origin::Watch };
-                self.engine.handle_change(now, change, &fingerprints);
-            }
+        match self.judge(&object, false) {
+            Ok(selected) => self.engine.handle_change(now, &Change { object, kind }, &selected),
             Err(error) => {
                 self.end_stream();
                 let failure = FeedFailure::Undecodable(error.to_string());

@@ -26,18 +26,19 @@ impl Reader {
         self.sender.send(Input::Stream(self.stream, input)).await.map_err(|_| Ended)
     }
 
-    pub(super) async fn list(self, streaming: bool) {
-        let listed = if streaming { self.stream_list().await } else { self.list_pages().await };
+    pub(super) async fn list(self, streaming: bool, metadata_only: bool) {
+        let listed =
+            if streaming { self.stream_list(metadata_only).await } else { self.list_pages(metadata_only).await };
         if let Ok(ended) = listed {
             let _ = self.send(StreamInput::ListEnded(ended)).await;
         }
     }
 
-    async fn list_pages(&self) -> Result<Result<ResourceVersion, FeedFailure>, Ended> {
+    async fn list_pages(&self, metadata_only: bool) -> Result<Result<ResourceVersion, FeedFailure>, Ended> {
         let mut token: Option<String> = None;
         loop {
             let mut objects = Vec::new();
-            let page = self.requests.list_page(token.as_deref(), |object| objects.push(object)).await;
+            let page = self.requests.list_page(token.as_deref(), metadata_only, |object| objects.push(object)).await;
             self.send(StreamInput::Listed(objects)).await?;
             match page {
                 // The list's version is that of its first page; all pages of one token have it.
@@ -48,8 +49,8 @@ impl Reader {
         }
     }
 
-    async fn stream_list(&self) -> Result<Result<ResourceVersion, FeedFailure>, Ended> {
-        let mut lines = match self.requests.stream_list().await {
+    async fn stream_list(&self, metadata_only: bool) -> Result<Result<ResourceVersion, FeedFailure>, Ended> {
+        let mut lines = match self.requests.stream_list(metadata_only).await {
             Ok(lines) => lines,
             Err(Failure::Invalid(_)) => return Ok(Err(FeedFailure::StreamingUnsupported)),
             Err(failure) => return Ok(Err(feed_failure(failure))),
@@ -95,11 +96,13 @@ impl Reader {
     }
 }
 
-pub(super) fn feed_failure(failure: Failure) -> FeedFailure {
+/// What a failed request means to the feed.
+pub fn feed_failure(failure: Failure) -> FeedFailure {
     match failure {
         Failure::Expired(_) => FeedFailure::Expired,
         Failure::Throttled { reason, after } => FeedFailure::Throttled { reason, after },
         Failure::NotFound(reason) => FeedFailure::NotServed(reason),
+        Failure::KindGone(reason) => FeedFailure::KindGone(reason),
         Failure::Forbidden(reason) => FeedFailure::Forbidden(reason),
         Failure::Undecodable(reason) => FeedFailure::Undecodable(reason),
         Failure::Invalid(reason) => FeedFailure::Other(format!("the API server refuses the request: {reason}")),

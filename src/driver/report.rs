@@ -2,13 +2,14 @@
 //! Neither is written for every input: counting a view takes time in proportion to its size.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::engine::{Engine, FeedState, ParkCause, RouteStatus};
+use crate::engine::{AuditReport, Engine, FeedState, ParkCause, RouteStatus};
 use crate::model::ResourceVersion;
 
 /// The status is at most this old when nothing more happens.
@@ -30,6 +31,10 @@ pub struct Status {
     pub position: Option<ResourceVersion>,
     /// Bytes of objects that wait to be told.
     pub bytes_held: usize,
+    /// How often the cluster's version counter was found to have stepped back.
+    pub rewinds: u32,
+    /// What the last audit found.
+    pub audit: Option<Arc<AuditReport>>,
     /// Whether the feed has followed the changes at least once since the start.
     pub caught_up: bool,
     /// Why the state could not be saved, until it is; nothing is sent meanwhile.
@@ -133,6 +138,23 @@ impl Report {
 
     fn log(&mut self, status: &Status, now: Instant) {
         let feed = &*self.feed;
+        if status.rewinds > self.sender.borrow().rewinds {
+            let rewinds = status.rewinds;
+            tracing::warn!(
+                feed,
+                rewinds,
+                "the cluster's version counter has stepped back, as after etcd was restored; all is compared anew"
+            );
+        }
+        let known = self.sender.borrow().audit.clone();
+        if let Some(audit) = status.audit.as_ref().filter(|audit| Some(*audit) != known.as_ref()) {
+            let (objects, drift) = (audit.objects, audit.drift);
+            if drift > 0 {
+                tracing::warn!(feed, objects, drift, "an audit found what no watch had told of; it is told now");
+            } else {
+                tracing::debug!(feed, objects, "an audit found no difference");
+            }
+        }
         if status.feed != self.sender.borrow().feed {
             match &status.feed {
                 FeedState::Probing => tracing::debug!(feed, "asks for the newest version"),
@@ -176,9 +198,6 @@ pub fn describe_cause(cause: &ParkCause) -> String {
     match cause {
         ParkCause::NotServed(reason) => reason.clone(),
         ParkCause::Forbidden(reason) => format!("a permission is missing: {reason}"),
-        ParkCause::Rewound { newest, cluster } => format!(
-            "the cluster's version counter has stepped back from {newest} to {cluster}: etcd was restored from a backup"
-        ),
     }
 }
 
@@ -205,6 +224,8 @@ fn describe(engine: &Engine, names: &[String], caught_up: bool) -> Status {
         feed,
         position: engine.position(),
         bytes_held: engine.bytes_held(),
+        rewinds: engine.rewinds(),
+        audit: engine.last_audit().cloned(),
         caught_up,
         state_error: None,
         routes: routes.collect(),

@@ -1,15 +1,15 @@
 //! A sink that takes nothing for long costs no memory beyond the budget, and no last state. Scripts in virtual time.
 
-use super::promises::{MS, Script};
 use super::properties::object;
+use super::script::{MS, Script};
 use super::*;
-use crate::model::Verdict;
+use crate::model::{Verdict, What};
 
 const KEYS: u64 = 1_000;
 const BUDGET: usize = 100;
 
 fn script() -> Script {
-    let settings = EngineSettings { bytes_at_most: BUDGET, ..EngineSettings::default() };
+    let settings = EngineSettings { bytes_at_most: BUDGET, audit_every: Duration::ZERO, ..EngineSettings::default() };
     Script::watching_by(settings, Script::settings(0, 0))
 }
 
@@ -39,7 +39,7 @@ fn a_sink_that_is_down_costs_no_more_memory_than_the_budget_and_no_last_state() 
                     let number: u64 = key.name()[4..].parse().unwrap();
                     let (at, value) = latest[&number];
                     let found = object(key.name(), number, at, value);
-                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![value]));
+                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![Some(value)]));
                 }
                 _ => {}
             }
@@ -58,7 +58,7 @@ fn a_sink_that_is_down_costs_no_more_memory_than_the_budget_and_no_last_state() 
             match action {
                 Action::Publish(publication) => {
                     assert!(publication.object.is_some());
-                    told.insert(publication.key.clone(), publication.resource_version.get());
+                    told.insert(publication.key.clone(), publication.sequence.resource_version().get());
                     script.engine.handle_delivered(script.now, publication.delivery, Verdict::Delivered);
                 }
                 Action::Fetch { key } => {
@@ -66,19 +66,19 @@ fn a_sink_that_is_down_costs_no_more_memory_than_the_budget_and_no_last_state() 
                     let number: u64 = key.name()[4..].parse().unwrap();
                     let (at, value) = latest[&number];
                     let found = object(key.name(), number, at, value);
-                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![value]));
+                    script.engine.handle_fetched(script.now, &key, Fetched::Found(found, vec![Some(value)]));
                 }
                 Action::List { .. } => {
                     lists += 1;
                     for (number, (at, value)) in &latest {
                         let item = object(&format!("app-{number}"), *number, *at, *value);
-                        script.engine.handle_list_item(script.now, &item, &[*value]);
+                        script.engine.handle_list_item(script.now, &item, &[Some(*value)]);
                     }
                     script.engine.handle_list_finished(script.now, ResourceVersion::new(at).unwrap());
                 }
                 Action::Probe => script.engine.handle_probed(script.now, Ok(ResourceVersion::new(at).unwrap())),
                 Action::Watch { .. } => script.engine.handle_watch_begun(),
-                Action::Save(_) => {}
+                Action::Look { .. } | Action::Save(_) => {}
             }
             assert!(script.engine.bytes_held() <= BUDGET + 2 * 8);
         }
@@ -98,7 +98,7 @@ fn that_nothing_has_changed_is_known_without_the_bytes() {
     change(&mut script, 1, 20, 7);
     let [Action::Fetch { key }] = &script.run()[..] else { panic!("its bytes were let go") };
     let found = object("app-1", 1, 20, 7);
-    script.engine.handle_fetched(script.now, key, Fetched::Found(found, vec![7]));
+    script.engine.handle_fetched(script.now, key, Fetched::Found(found, vec![Some(7)]));
     assert_eq!(script.told(), [(What::Created, 20)]);
     change(&mut script, 1, 21, 7);
     assert_eq!(script.run(), [], "the fingerprint says so");

@@ -3,11 +3,11 @@
 //! A list and a watch never overlap, a watch is resumed only after a probe, and a deletion is inferred only from a list
 //! that was read to its end.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Action, Engine, Now, retry::Backoff};
-use crate::model::{FeedRecord, Key, ResourceVersion, Served, Uid};
+use super::mutant::{Mutant, planted};
+use super::{Action, Engine, FeedFailure, FeedState, Now, ParkCause, retry::Backoff};
+use crate::model::{Epoch, FeedRecord, ResourceVersion, Sequence, Served};
 
 const BASE: Duration = Duration::from_millis(500);
 const CAP: Duration = Duration::from_secs(30);
@@ -16,76 +16,36 @@ const PARKED_CAP: Duration = Duration::from_secs(3);
 /// A watch that ends sooner than this without a word counts as a failure, so that it cannot be asked for in a loop.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// Why a request of the feed did not succeed, as the edge has classified it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FeedFailure {
-    /// 410 in either form: the version is no longer in the watch history, or the continue token has expired.
-    Expired,
-    /// The server asks to be left alone for a while.
-    Throttled {
-        /// What it said.
-        reason: String,
-        /// For how long, if it said so.
-        after: Option<Duration>,
-    },
-    /// The kind is not served.
-    NotServed(String),
-    /// The permission is missing; the text names verb and resource.
-    Forbidden(String),
-    /// The server does not know streaming lists.
-    StreamingUnsupported,
-    /// A line or object could not be read; stepping over it would lose a change.
-    Undecodable(String),
-    /// Anything else that may pass: network, time-outs, server errors, credentials.
-    Other(String),
-}
-
-/// Why a feed is parked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ParkCause {
-    /// The kind is not served.
-    NotServed(String),
-    /// The permission is missing.
-    Forbidden(String),
-    /// The cluster's version counter has stepped back: etcd was restored from a backup.
-    Rewound {
-        /// The newest version that the feed was ever given.
-        newest: ResourceVersion,
-        /// What the cluster says now.
-        cluster: ResourceVersion,
-    },
-}
-
-/// Where a feed stands, for status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FeedState {
-    /// Asks for the newest version before it resumes.
-    Probing,
-    /// Reads the whole collection.
-    Listing,
-    /// Follows the changes.
-    Watching,
-    /// Waits to try again.
-    Waiting {
-        /// What went wrong.
-        reason: String,
-    },
-    /// Cannot go on until somebody acts; looks again by itself.
-    Parked(ParkCause),
+/// Why the whole collection is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To find what was missed, or what is there at all.
+    Compare,
+    /// Nothing is known to be missed: the safety net.
+    Audit,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+pub(super) enum Next {
     Probe,
-    List,
+    List(Purpose),
 }
 
-enum State {
+/// What was known when a request was sent: its answer cannot be older than that, unless the cluster was rewound.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Before {
+    pub(super) position: Option<ResourceVersion>,
+    pub(super) newest: Option<ResourceVersion>,
+}
+
+pub(super) enum State {
     /// The next request is due.
     Ready(Next),
-    Probing,
+    Probing(Before),
     Listing {
-        seen: BTreeMap<Key, Uid>,
+        purpose: Purpose,
+        metadata_only: bool,
+        before: Before,
     },
     Watching {
         since: Now,
@@ -106,7 +66,7 @@ enum State {
 }
 
 pub(super) struct Feed {
-    state: State,
+    pub(super) state: State,
     record: FeedRecord,
     streaming: bool,
     backoff: Backoff,
@@ -116,18 +76,30 @@ pub(super) struct Feed {
     trouble: Option<FeedState>,
     // Failures of the watch other than "expired" in a row at one position: the third leads to a list.
     strikes: u32,
+    // When the whole collection is compared next, though nothing is known to be missed.
+    pub(super) audit_at: Option<Now>,
+    // The probe that is under way is followed by a list, whatever it says.
+    list_wanted: bool,
+    // The objects of a kind that was seen to be gone are told as deleted once.
+    kind_gone: bool,
 }
 
 impl Feed {
-    pub(super) fn new(record: FeedRecord) -> Self {
+    pub(super) fn new(mut record: FeedRecord, epoch: Epoch) -> Self {
+        if record.epoch == Epoch::default() {
+            record.epoch = epoch;
+        }
         Self {
-            state: State::Ready(Next::List),
+            state: State::Ready(Next::List(Purpose::Compare)),
             record,
             streaming: true,
             backoff: Backoff::default(),
             parked: Backoff::default(),
             trouble: None,
             strikes: 0,
+            audit_at: None,
+            list_wanted: false,
+            kind_gone: false,
         }
     }
 
@@ -139,11 +111,25 @@ impl Feed {
         self.record.position
     }
 
+    pub(super) fn epoch(&self) -> Epoch {
+        self.record.epoch
+    }
+
+    pub(super) fn rewinds(&self) -> u32 {
+        self.record.rewinds
+    }
+
+    /// The position's place in the order.
+    pub(super) fn place(&self) -> Option<Sequence> {
+        self.record.position.map(|position| Sequence::new(self.record.epoch, position))
+    }
+
     pub(super) fn deadline(&self) -> Option<Now> {
         match &self.state {
             State::Ready(_) => Some(Duration::ZERO),
             State::Waiting { until, .. } | State::Parked { until, .. } => Some(*until),
-            State::Probing | State::Listing { .. } | State::Watching { .. } => None,
+            State::Watching { begun: true, .. } => self.audit_at,
+            State::Probing(_) | State::Listing { .. } | State::Watching { .. } => None,
         }
     }
 
@@ -152,37 +138,28 @@ impl Feed {
             return trouble.clone();
         }
         match &self.state {
-            State::Ready(Next::Probe) | State::Probing | State::Watching { begun: false, .. } => FeedState::Probing,
-            State::Ready(Next::List) | State::Listing { .. } => FeedState::Listing,
+            State::Ready(Next::Probe) | State::Probing(_) | State::Watching { begun: false, .. } => FeedState::Probing,
+            State::Ready(Next::List(_)) | State::Listing { .. } => FeedState::Listing,
             State::Watching { .. } => FeedState::Watching,
             State::Waiting { reason, .. } => FeedState::Waiting { reason: reason.clone() },
             State::Parked { cause, .. } => FeedState::Parked(cause.clone()),
         }
     }
 
-    pub(super) fn is_listing(&self) -> bool {
-        matches!(self.state, State::Listing { .. })
-    }
-
     /// Moves the position; it never steps back while one watch goes on.
     pub(super) fn advance(&mut self, to: ResourceVersion) {
         self.record.position = self.record.position.max(Some(to));
-        self.record.newest = self.record.newest.max(Some(to));
+        self.note_given(to);
     }
 
-    /// Notes an item of the list that is under way; whether there is one.
-    pub(super) fn note_listed(&mut self, key: &Key, uid: &Uid) -> bool {
-        let State::Listing { seen } = &mut self.state else { return false };
-        seen.insert(key.clone(), uid.clone());
-        self.trouble = None;
-        true
+    /// Notes that the cluster has reached this version.
+    pub(super) fn note_given(&mut self, version: ResourceVersion) {
+        self.record.newest = self.record.newest.max(Some(version));
     }
 
-    /// Takes an item back that a streaming list saw deleted before its end mark.
-    pub(super) fn forget_listed(&mut self, key: &Key) {
-        if let State::Listing { seen } = &mut self.state {
-            seen.remove(key);
-        }
+    pub(super) fn before(&self) -> Before {
+        let newest = if planted(Mutant::RewindByPositionAlone) { self.record.position } else { self.record.newest };
+        Before { position: self.record.position, newest }
     }
 
     pub(super) fn note_heard(&mut self) {
@@ -192,34 +169,71 @@ impl Feed {
         self.succeed();
     }
 
+    pub(super) fn note_progress(&mut self) {
+        self.trouble = None;
+    }
+
     fn succeed(&mut self) {
         self.backoff.succeed();
         self.parked.succeed();
         self.trouble = None;
         self.strikes = 0;
+        self.kind_gone = false;
     }
 
     /// Ends the list that is under way: its own version, never an item's, becomes the position.
-    pub(super) fn finish_list(&mut self, at: ResourceVersion) -> Option<BTreeMap<Key, Uid>> {
-        let State::Listing { seen } = &mut self.state else { return None };
-        let seen = std::mem::take(seen);
+    pub(super) fn finish_list(&mut self, at: ResourceVersion) {
         self.record.position = Some(at);
-        self.record.newest = self.record.newest.max(Some(at));
+        self.note_given(at);
         self.succeed();
         self.state = State::Ready(Next::Probe);
-        Some(seen)
+    }
+
+    /// The counter has stepped back: all that was read belongs to an earlier epoch.
+    pub(super) fn begin_epoch(&mut self, now: u64) {
+        self.record.epoch = self.record.epoch.next(now);
+        self.record.rewinds += 1;
+        self.record.position = None;
+        self.record.newest = None;
+        self.state = State::Ready(Next::List(Purpose::Compare));
+    }
+
+    /// Whatever was read before, the next thing is a list.
+    pub(super) fn want_list(&mut self, purpose: Purpose) {
+        self.state = State::Ready(Next::List(purpose));
+    }
+
+    /// The next thing is a list, as soon as the feed is not waiting for something else. A list that is under way begins
+    /// anew: its first items were judged by another rule. A probe is awaited, since its late answer would be taken for
+    /// that of the next one.
+    pub(super) fn list_for_all(&mut self) {
+        match &mut self.state {
+            State::Probing(_) => self.list_wanted = true,
+            State::Waiting { next, .. } | State::Parked { next, .. } => *next = Next::List(Purpose::Compare),
+            State::Ready(_) | State::Listing { .. } | State::Watching { .. } => self.want_list(Purpose::Compare),
+        }
+    }
+
+    fn forget_position(&mut self) {
+        self.record.position = None;
     }
 }
 
 impl Engine {
     /// Decides between resuming and listing: a position serves only routes that have followed up to it, and only while
     /// fetching what is owed is cheaper than one list.
-    pub(super) fn start_feed(&mut self) {
-        let to_fetch: usize = self.routes.iter().map(|route| route.entries.values().filter(|e| e.owes()).count()).sum();
-        let resumable =
-            self.routes.iter().all(|route| route.synced && route.followed) && to_fetch <= self.settings.fetch_at_most;
-        let next = if self.feed.record.position.is_some() && resumable { Next::Probe } else { Next::List };
+    pub(super) fn start_feed(&mut self, now: Now) {
+        let owing = |route: &super::Route| route.entries.iter().filter(|entry| entry.owes()).count();
+        let to_fetch: usize = self.routes.iter().map(owing).sum();
+        let follows =
+            |route: &super::Route| route.record.synced && (route.followed || planted(Mutant::UnfollowedRouteResumes));
+        let resumable = self.routes.iter().all(follows) && to_fetch <= self.settings.fetch_at_most;
+        let next = match self.feed.record.position {
+            Some(_) if resumable => Next::Probe,
+            _ => Next::List(Purpose::Compare),
+        };
         self.feed.state = State::Ready(next);
+        self.audit_soon(now);
     }
 
     pub(super) fn poll_feed(&mut self, now: Now) {
@@ -229,45 +243,64 @@ impl Engine {
         let next = match &self.feed.state {
             State::Ready(next) => *next,
             State::Waiting { until, next, .. } | State::Parked { until, next, .. } if *until <= now => *next,
+            State::Watching { begun: true, .. } if self.feed.audit_at.is_some_and(|at| at <= now) => {
+                Next::List(Purpose::Audit)
+            }
             _ => return,
         };
         match next {
             Next::Probe => {
-                self.feed.state = State::Probing;
+                self.feed.state = State::Probing(self.feed.before());
                 self.actions.push_back(Action::Probe);
             }
-            Next::List => {
-                self.feed.state = State::Listing { seen: BTreeMap::new() };
-                self.actions.push_back(Action::List { streaming: self.feed.streaming });
-            }
+            Next::List(purpose) => self.begin_list(purpose),
         }
+    }
+
+    fn begin_list(&mut self, purpose: Purpose) {
+        // An audit that finds nothing needs no content; a route that has told nothing needs all of it.
+        let metadata_only = purpose == Purpose::Audit
+            && self.routes.iter().all(|route| route.followed && route.record.synced && !route.resyncing);
+        self.feed.state = State::Listing { purpose, metadata_only, before: self.feed.before() };
+        self.keys.begin_list();
+        self.audit.begin(purpose);
+        self.actions.push_back(Action::List { streaming: self.feed.streaming, metadata_only });
     }
 
     /// The probe's answer: the collection's newest version, or why there is none.
     pub fn handle_probed(&mut self, now: Now, answer: Result<ResourceVersion, FeedFailure>) {
-        if self.draining || !matches!(self.feed.state, State::Probing) {
+        let State::Probing(before) = self.feed.state else { return };
+        if self.draining {
             return;
         }
         match (answer, self.feed.record.position) {
-            (Ok(cluster), _) if Some(cluster) < self.feed.record.newest => {
-                // A watch from a future version would be silent, not an error: events would be lost.
-                let newest = self.feed.record.newest.unwrap_or(cluster);
-                self.park(now, Next::Probe, ParkCause::Rewound { newest, cluster });
-            }
-            (Ok(_), Some(from)) => {
+            // A watch from a future version would be silent, not an error: events would be lost.
+            (Ok(cluster), _) if Some(cluster) < before.newest => self.begin_epoch(now),
+            (Ok(_), Some(_)) if std::mem::take(&mut self.feed.list_wanted) => self.feed.want_list(Purpose::Compare),
+            (Ok(cluster), Some(from)) => {
+                self.feed.note_given(cluster);
+                self.save.touch_feed();
                 self.feed.state = State::Watching { since: now, begun: false, heard: false };
                 self.actions.push_back(Action::Watch { from });
             }
-            (Ok(_), None) => self.feed.state = State::Ready(Next::List),
-            (Err(failure), _) => self.fail_feed(now, Next::Probe, failure),
+            (Ok(_), None) => self.feed.want_list(Purpose::Compare),
+            (Err(failure), _) => {
+                let wanted = std::mem::take(&mut self.feed.list_wanted);
+                let next = if wanted { Next::List(Purpose::Compare) } else { Next::Probe };
+                self.fail_feed(now, next, failure);
+            }
         }
     }
 
     /// The list has failed: nothing is inferred from it.
     pub fn handle_list_failed(&mut self, now: Now, failure: FeedFailure) {
-        if self.feed.is_listing() {
-            self.fail_feed(now, Next::List, failure);
+        let State::Listing { purpose, before, .. } = self.feed.state else { return };
+        if planted(Mutant::DeletionsFromFailedList)
+            && let Some(at) = before.newest
+        {
+            return self.handle_list_finished(now, at);
         }
+        self.fail_feed(now, Next::List(purpose), failure);
     }
 
     /// The API server has taken the watch; whether it tells anything is another question.
@@ -288,9 +321,11 @@ impl Engine {
                 self.fail_feed(now, Next::Probe, FeedFailure::Other(reason));
             }
             Some(failure) => {
+                self.audit_soon(now);
                 self.feed.strikes += 1;
                 let struck_out = self.feed.strikes >= 3 && matches!(failure, FeedFailure::Other(_));
-                self.fail_feed(now, if struck_out { Next::List } else { Next::Probe }, failure);
+                let next = if struck_out { Next::List(Purpose::Compare) } else { Next::Probe };
+                self.fail_feed(now, next, failure);
             }
         }
     }
@@ -307,7 +342,7 @@ impl Engine {
     /// and after a failed one the feed's own state says why.
     pub(super) fn list_instead(&mut self) {
         if matches!(self.feed.state, State::Watching { .. }) {
-            self.feed.state = State::Ready(Next::List);
+            self.feed.want_list(Purpose::Compare);
         }
     }
 
@@ -321,23 +356,32 @@ impl Engine {
     }
 
     fn fail_feed(&mut self, now: Now, next: Next, failure: FeedFailure) {
+        let compare = Next::List(Purpose::Compare);
         let (next, reason, after) = match failure {
             // Routine: every restart of an API server and every edit of a CRD forgets the history.
             FeedFailure::Expired if next == Next::Probe && !self.feed.backoff.is_failing() => {
-                self.feed.state = State::Ready(Next::List);
-                return;
+                return self.feed.want_list(Purpose::Compare);
             }
             FeedFailure::StreamingUnsupported if self.feed.streaming => {
                 self.feed.streaming = false;
-                self.feed.state = State::Ready(Next::List);
+                self.feed.state = State::Ready(next);
                 return;
             }
-            FeedFailure::NotServed(reason) => return self.park(now, next, ParkCause::NotServed(reason)),
             FeedFailure::Forbidden(reason) => return self.park(now, next, ParkCause::Forbidden(reason)),
-            FeedFailure::Expired => (Next::List, "the watch history has expired".to_owned(), None),
+            FeedFailure::NotServed(reason) => return self.park(now, next, ParkCause::NotServed(reason)),
+            FeedFailure::KindGone(reason) => {
+                if !std::mem::replace(&mut self.feed.kind_gone, true) {
+                    self.infer_all_gone(now);
+                }
+                // Its versions said something about a kind that is no more: whatever comes is compared.
+                self.feed.forget_position();
+                self.save.touch_feed();
+                return self.park(now, compare, ParkCause::NotServed(reason));
+            }
+            FeedFailure::Expired => (compare, "the history expired again".to_owned(), None),
             FeedFailure::StreamingUnsupported => (next, "the server refuses the list".to_owned(), None),
             FeedFailure::Throttled { reason, after } => (next, reason, after),
-            FeedFailure::Undecodable(reason) => (Next::List, reason, None),
+            FeedFailure::Undecodable(reason) => (compare, reason, None),
             FeedFailure::Other(reason) => (next, reason, None),
         };
         let until = now + self.feed.backoff.fail(&mut self.jitter, BASE, CAP, after);

@@ -1,305 +1,309 @@
-//! What a change, a list or a fetch means to a route: a debt, a repeat, or nothing. Not when the debt is told.
+//! What one observed state means to a route: a debt, a repeat, or nothing. Not when the debt is told, and not what a whole
+//! list means.
 
 use std::sync::Arc;
 
 use super::budget::Held;
+use super::keys::KeyNumber;
+use super::mutant::{Mutant, planted};
 use super::view::{Debt, Entry};
-use super::{Engine, Fetched, Initial, Now};
-use crate::model::{Change, Key, Object, Origin, Owed, OwedState, ResourceVersion, Told, Uid};
+use super::{Engine, Now};
+use crate::model::{Cause, Change, ChangeKind, Metadata, Origin, Owed, OwedState, Sequence, Uid};
+
+/// A state in which an object was seen to exist.
+#[derive(Clone, Copy)]
+pub(super) struct Sighting<'a> {
+    pub(super) uid: &'a Uid,
+    pub(super) sequence: Sequence,
+    /// Its bytes, if the budget takes them.
+    pub(super) held: Option<&'a Arc<Held>>,
+    pub(super) deleting: bool,
+    /// The fingerprint of the chosen part; `None` where only the metadata was read.
+    pub(super) fingerprint: Option<u64>,
+    pub(super) origin: Origin,
+    /// It is known to have existed before.
+    pub(super) existed: bool,
+    pub(super) cause: Cause,
+    /// By a list, which shows what is there whether it has changed or not.
+    pub(super) listed: bool,
+}
 
 impl Engine {
-    /// A change that the watch has shown, with the fingerprint of its chosen part for each route.
-    pub fn handle_change(&mut self, now: Now, change: Change, fingerprints: &[u64]) {
-        debug_assert_eq!(fingerprints.len(), self.routes.len(), "one fingerprint a route");
-        let at = change.object.metadata.resource_version;
+    /// A change that the watch has shown, with the fingerprint of its chosen part for each route that selects it.
+    pub fn handle_change(&mut self, now: Now, change: &Change, selected: &[Option<u64>]) {
+        debug_assert_eq!(selected.len(), self.routes.len(), "one answer a route");
+        let watching = matches!(self.feed.state, super::feed::State::Watching { .. });
+        if !watching && !planted(Mutant::ListBesideWatch) {
+            return;
+        }
+        let metadata = &change.object.metadata;
+        let at = metadata.resource_version;
         self.feed.note_heard();
         let held = self.bytes.hold(&change.object);
-        for (route, fingerprint) in fingerprints.iter().enumerate() {
-            if change.present {
-                self.observe(route, now, &change.object, held.as_ref(), Origin::Watch, *fingerprint);
-            } else {
-                self.observe_gone(route, now, &change.object, held.as_ref());
+        let number = self.number(&metadata.key);
+        let sighting = Sighting {
+            uid: &metadata.uid,
+            sequence: self.sequence(at),
+            held: held.as_ref(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            fingerprint: None,
+            origin: Origin::Watch,
+            existed: change.kind == ChangeKind::Modified || (self.settings.selective && was_written_later(metadata)),
+            cause: Cause::Change,
+            listed: false,
+        };
+        for (route, selected) in selected.iter().enumerate() {
+            match selected {
+                _ if change.kind == ChangeKind::Deleted => self.observe_gone(route, now, number, &sighting),
+                Some(_) => {
+                    self.observe(route, now, number, &Sighting { fingerprint: *selected, ..sighting });
+                }
+                None => {
+                    self.observe_unselected(route, now, number, &sighting);
+                }
             }
         }
+        self.forget_if_empty(number);
         self.feed.advance(at);
         self.save.touch_feed();
     }
 
-    /// An item of the list that is under way.
-    pub fn handle_list_item(&mut self, now: Now, object: &Object, fingerprints: &[u64]) {
-        let metadata = &object.metadata;
-        if !self.feed.note_listed(&metadata.key, &metadata.uid) {
-            return;
+    /// A state that the route selects, from wherever it came. Whether something is owed now that was not.
+    pub(super) fn observe(&mut self, route: usize, now: Now, number: KeyNumber, seen: &Sighting<'_>) -> bool {
+        let recipe = self.routes[route].record.recipe_number;
+        if !is_news(self.entry(route, number), seen, true, recipe) {
+            self.note_repeat(route, number, seen, recipe);
+            return false;
         }
-        let held = self.bytes.hold(object);
-        for (route, fingerprint) in fingerprints.iter().enumerate() {
-            let state = &self.routes[route];
-            let held = held.as_ref();
-            match (state.synced, state.settings.initial) {
-                (true, _) => self.observe(route, now, object, held, Origin::Relist, *fingerprint),
-                (false, Initial::Observed) => self.observe(route, now, object, held, Origin::Snapshot, *fingerprint),
-                (false, Initial::None) => self.take_silently(route, object, *fingerprint),
-            }
+        let stamp = self.save.touch(route, number);
+        let state = &mut self.routes[route];
+        let entry = &mut state.entries[number.index()];
+        let other = entry.known_uids().into_iter().find(|known| known != seen.uid);
+        let other = other.and_then(|other| entry.known(&other).map(|known| (other, known)));
+        let told = entry.told.is_some();
+        let lane = entry.open_lane();
+        if let Some((other, known)) = other
+            && lane.predecessor.as_ref().is_none_or(|predecessor| predecessor.owed.uid != other)
+            && !planted(Mutant::PredecessorForgotten)
+        {
+            // The sink knows an earlier incarnation: its deletion goes first.
+            let seen_gone = lane.owed.take_if(|debt| debt.owed.uid == other && debt.owed.state == OwedState::Gone);
+            let deletion =
+                seen_gone.unwrap_or_else(|| Debt::inferred(&other, known, OwedState::Gone, seen.origin, now, stamp));
+            lane.predecessor = Some(Debt { number: stamp, ..deletion });
         }
+        // What is in flight is told by itself; only what was never sent is merged.
+        let merged = lane.owed.take();
+        let merged = merged.filter(|debt| lane.in_flight.as_ref().is_none_or(|sent| !debt.is(sent)));
+        let coalesced = merged.as_ref().map_or(0, |debt| debt.owed.coalesced + 1);
+        state.counters.coalesced += u64::from(merged.is_some());
+        // What the first of the merged states was to the route, the event is.
+        let in_flight = lane.in_flight.as_ref();
+        let in_flight = in_flight.filter(|sent| sent.state == OwedState::Present && sent.uid == *seen.uid);
+        let existed = in_flight.map_or(seen.existed, |sent| sent.existed);
+        let same = merged.as_ref().filter(|debt| debt.is_present() && debt.owed.uid == *seen.uid);
+        let keeps_origin = !told && same.is_some_and(|debt| debt.owed.origin == Origin::Snapshot);
+        lane.owed = Some(Debt {
+            owed: Owed {
+                uid: seen.uid.clone(),
+                sequence: seen.sequence,
+                state: OwedState::Present,
+                inferred: false,
+                existed: same.map_or(existed, |debt| debt.owed.existed),
+                origin: if keeps_origin { Origin::Snapshot } else { seen.origin },
+                cause: seen.cause,
+                coalesced,
+            },
+            first: merged.map_or(now, |debt| debt.first),
+            last: now,
+            object: seen.held.cloned(),
+            deleting: seen.deleting,
+            fingerprint: seen.fingerprint,
+            number: stamp,
+        });
+        // Even where the older one was refused.
+        lane.allow_at(now);
+        self.enqueue(route, number);
+        true
     }
 
-    /// A streaming list saw this object deleted before its end mark.
-    pub fn handle_list_removed(&mut self, key: &Key) {
-        self.feed.forget_listed(key);
-    }
-
-    /// The list was read to its end; `at` is the list's own version. Only now can absence mean a deletion.
-    pub fn handle_list_finished(&mut self, now: Now, at: ResourceVersion) {
-        let Some(seen) = self.feed.finish_list(at) else { return };
-        for route in 0..self.routes.len() {
-            self.routes[route].counters.comparisons += 1;
-            let silent = !self.routes[route].synced && self.routes[route].settings.initial == Initial::None;
-            let keys: Vec<Key> = self.routes[route].entries.keys().cloned().collect();
-            for key in keys.iter().filter(|key| !seen.contains_key(*key)) {
-                if silent {
-                    self.routes[route].entries.insert(key.clone(), Entry::default());
-                    self.save.touch(route, key);
-                } else {
-                    self.observe_absent(route, now, key, at);
-                }
-            }
-            self.routes[route].followed = true;
-            if !self.routes[route].synced {
-                self.routes[route].synced = true;
-                self.save.touch_synced(route);
-            }
-        }
-        self.save.touch_feed();
-    }
-
-    /// The answer to a fetch. What is found enters as a change, by the same rules; since it may be ahead of the
-    /// position, its version stays on the key until the position has passed it.
-    pub fn handle_fetched(&mut self, now: Now, key: &Key, fetched: Fetched) {
-        self.fetching.remove(key);
-        self.give_places_back(key);
-        match fetched {
-            Fetched::Found(object, fingerprints) => {
-                // It was asked for because it is its turn: the budget has no say.
-                let held = self.bytes.hold_anyway(&object);
-                let ahead = self.feed.position() < Some(object.metadata.resource_version);
-                for (route, fingerprint) in fingerprints.iter().enumerate() {
-                    if !self.routes[route].entries.get(key).is_some_and(|entry| entry.owes()) {
-                        continue;
-                    }
-                    self.observe(route, now, &object, Some(&held), Origin::Watch, *fingerprint);
-                    self.hold_back(route, key, now);
-                    if ahead && let Some(entry) = self.routes[route].entries.get_mut(key) {
-                        entry.fetched = entry.fetched.max(Some(object.metadata.resource_version));
-                    }
-                }
-            }
-            Fetched::NotFound => self.hold_back_everywhere(key, now, None),
-            Fetched::Failed(reason) => self.hold_back_everywhere(key, now, Some(&reason)),
-            Fetched::Forbidden(reason) => {
-                self.hold_back_everywhere(key, now, Some(&reason));
-                self.list_instead();
-            }
-        }
-        self.fetch_next();
-    }
-
-    /// The bytes did not come: whoever owes them waits, and says why if there is something to say.
-    fn hold_back_everywhere(&mut self, key: &Key, now: Now, reason: Option<&str>) {
-        for route in 0..self.routes.len() {
-            let state = &mut self.routes[route];
-            if let Some(reason) = reason
-                && state.entries.get(key).is_some_and(Entry::lacks_bytes)
-            {
-                state.last_error = Some(format!("{} cannot be read: {reason}", key.as_str()));
-            }
-            self.hold_back(route, key, now);
-        }
-    }
-
-    /// A present state of an object, from wherever it came.
-    fn observe(
+    /// A state that the route does not select: what the sink knows of this incarnation has left, what it knows of an
+    /// earlier one is gone, and what it was never told is not owed any more. Whether something is owed now that was not.
+    pub(super) fn observe_unselected(
         &mut self,
         route: usize,
         now: Now,
-        object: &Object,
-        held: Option<&Arc<Held>>,
-        origin: Origin,
-        fingerprint: u64,
-    ) {
-        let metadata = &object.metadata;
-        let (key, uid, at) = (&metadata.key, &metadata.uid, metadata.resource_version);
+        number: KeyNumber,
+        seen: &Sighting<'_>,
+    ) -> bool {
+        let recipe = self.routes[route].record.recipe_number;
+        let entry = self.entry(route, number);
+        if entry.is_empty() {
+            return false;
+        }
+        if !is_news(entry, seen, false, recipe) {
+            self.routes[route].counters.repeats += 1;
+            return false;
+        }
+        let stamp = self.save.touch(route, number);
         let state = &mut self.routes[route];
-        let entry = state.entries.entry(key.clone()).or_default();
-        if entry.newest().is_some_and(|newest| at <= newest) {
-            state.counters.repeats += 1;
-            Self::lend_bytes(entry, object, held, fingerprint);
-            self.forget_if_empty(route, key);
-            self.enqueue(route, key);
-            return;
-        }
-        let number = self.save.touch(route, key);
-        let other = entry.known_uids().into_iter().find(|known| known != uid);
-        let known = other.as_ref().and_then(|other| entry.known(other));
-        if let (Some(other), Some(known)) = (other, known)
-            && entry.predecessor.as_ref().is_none_or(|predecessor| predecessor.owed.uid != other)
+        let entry = &mut state.entries[number.index()];
+        let known = entry.known(seen.uid).is_some();
+        let other = entry.known_uids().into_iter().find(|known| known != seen.uid);
+        let other = other.and_then(|other| entry.known(&other).map(|known| (other, known)));
+        let lane = entry.open_lane();
+        let merged = lane.owed.take();
+        let merged = merged.filter(|debt| lane.in_flight.as_ref().is_none_or(|sent| !debt.is(sent)));
+        if known {
+            let coalesced = merged.as_ref().map_or(0, |debt| debt.owed.coalesced + 1);
+            state.counters.coalesced += u64::from(merged.is_some());
+            let debt = Debt::inferred(seen.uid, seen.sequence, OwedState::Left, seen.origin, now, stamp);
+            lane.owed = Some(Debt {
+                owed: Owed { inferred: false, cause: seen.cause, coalesced, ..debt.owed },
+                first: merged.map_or(now, |debt| debt.first),
+                ..debt
+            });
+        } else if let Some((other, at)) = other
+            && lane.predecessor.is_none()
         {
-            // The sink knows an earlier incarnation: its deletion goes first.
-            let seen = entry.owed.take_if(|debt| debt.owed.uid == other && debt.owed.state != OwedState::Present);
-            let deletion = seen.unwrap_or_else(|| Box::new(inferred_deletion(&other, known, origin, now, number)));
-            entry.predecessor = Some(Box::new(Debt { number, ..*deletion }));
+            let seen_gone = merged.filter(|debt| debt.owed.uid == other && debt.owed.state == OwedState::Gone);
+            let deletion =
+                seen_gone.unwrap_or_else(|| Debt::inferred(&other, at, OwedState::Gone, seen.origin, now, stamp));
+            lane.owed = Some(Debt { number: stamp, ..deletion });
         }
-        // What is in flight is told by itself; only what was never sent is merged.
-        let sent = entry.in_flight.clone();
-        let merged = entry.owed.take().filter(|debt| sent.is_none_or(|sent| !debt.is(&sent)));
-        let coalesced = merged.as_ref().map_or(0, |debt| debt.owed.coalesced + 1);
-        state.counters.coalesced += u64::from(merged.is_some());
-        let keeps_origin = merged.as_ref().is_some_and(|debt| debt.owed.origin == Origin::Snapshot);
-        let origin = if keeps_origin && entry.told.is_none() { Origin::Snapshot } else { origin };
-        entry.owed = Some(Box::new(Debt {
-            owed: Owed { uid: uid.clone(), resource_version: at, state: OwedState::Present, origin, coalesced },
-            first: merged.map_or(now, |debt| debt.first),
-            last: now,
-            object: held.cloned(),
-            deleting: metadata.deletion_timestamp.is_some(),
-            fingerprint: Some(fingerprint),
-            number,
-        }));
-        // Even where the older one was refused.
-        entry.allow_at(now);
-        self.enqueue(route, key);
+        lane.allow_at(now);
+        self.enqueue(route, number);
+        self.entry(route, number).owes()
     }
 
     /// A deletion that the watch has shown. It never causes the deletion of another incarnation.
-    fn observe_gone(&mut self, route: usize, now: Now, object: &Object, held: Option<&Arc<Held>>) {
-        let metadata = &object.metadata;
-        let (key, uid, at) = (&metadata.key, &metadata.uid, metadata.resource_version);
+    fn observe_gone(&mut self, route: usize, now: Now, number: KeyNumber, seen: &Sighting<'_>) {
+        let selective = self.settings.selective && !planted(Mutant::LeftIsDeleted);
         let state = &mut self.routes[route];
-        let Some(entry) = state.entries.get_mut(key) else { return };
-        if entry.newest().is_some_and(|newest| at <= newest) {
+        let entry = &mut state.entries[number.index()];
+        if entry.is_empty() {
+            return;
+        }
+        if newest_for(entry, seen.uid).is_some_and(|newest| seen.sequence <= newest) {
             state.counters.repeats += 1;
             return;
         }
-        let owed_here = entry.owed.as_ref().is_some_and(|debt| debt.owed.uid == *uid);
-        let precedes = entry.predecessor.as_ref().is_some_and(|debt| debt.owed.uid == *uid);
-        if entry.known(uid).is_none() && !owed_here && !precedes {
-            return;
-        }
-        let number = self.save.touch(route, key);
-        let replaced = if precedes { entry.predecessor.take() } else { entry.owed.take() };
-        let coalesced = replaced.as_ref().map_or(0, |debt| debt.owed.coalesced + 1);
-        state.counters.coalesced += u64::from(replaced.is_some());
+        let debts = |debt: Option<&Debt>| debt.is_some_and(|debt| debt.owed.uid == *seen.uid);
+        let owed_here = debts(entry.lane().and_then(|lane| lane.owed.as_ref()));
+        let precedes = debts(entry.lane().and_then(|lane| lane.predecessor.as_ref()));
+        let known = entry.known(seen.uid).is_some();
+        let uid = match entry.known_uids().pop() {
+            Some(other) if planted(Mutant::DeletionOfAnotherUid) => other,
+            _ if !known && !owed_here && !precedes => return,
+            _ => seen.uid.clone(),
+        };
+        let stamp = self.save.touch(route, number);
+        let lane = self.routes[route].entries[number.index()].open_lane();
+        let replaced = if precedes { lane.predecessor.take() } else { lane.owed.take() };
+        let merged = replaced.filter(|debt| lane.in_flight.as_ref().is_none_or(|sent| !debt.is(sent)));
         let deletion = Debt {
             owed: Owed {
-                uid: uid.clone(),
-                resource_version: at,
-                state: OwedState::Gone { inferred: false },
+                uid,
+                sequence: seen.sequence,
+                // An earlier incarnation cannot have left: another one has its name.
+                state: if selective && !precedes { OwedState::Missing } else { OwedState::Gone },
+                inferred: false,
+                existed: false,
                 origin: Origin::Watch,
-                coalesced,
+                cause: Cause::Change,
+                coalesced: merged.as_ref().map_or(0, |debt| debt.owed.coalesced + 1),
             },
-            first: replaced.map_or(now, |debt| debt.first),
+            first: merged.as_ref().map_or(now, |debt| debt.first),
             last: now,
-            object: held.cloned(),
+            object: seen.held.cloned(),
             deleting: false,
             fingerprint: None,
-            number,
+            number: stamp,
         };
-        *(if precedes { &mut entry.predecessor } else { &mut entry.owed }) = Some(Box::new(deletion));
-        entry.allow_at(now);
-        self.enqueue(route, key);
+        *(if precedes { &mut lane.predecessor } else { &mut lane.owed }) = Some(deletion);
+        lane.allow_at(now);
+        self.routes[route].counters.coalesced += u64::from(merged.is_some());
+        self.enqueue(route, number);
     }
 
-    /// A complete list of version `at` does not have this key: what the sink has or may have been told of owes its
-    /// deletion, what was never attempted is dropped. The list is silent about states newer than itself (a fetch may
-    /// have run ahead of it): the watch from `at` on will speak of them.
-    fn observe_absent(&mut self, route: usize, now: Now, key: &Key, at: ResourceVersion) {
-        let Some(entry) = self.routes[route].entries.get_mut(key) else { return };
-        let covered = |debt: &Option<Box<Debt>>, uid: &Uid| {
-            debt.as_ref().is_some_and(|debt| debt.owed.uid == *uid && debt.owed.state != OwedState::Present)
-        };
-        let missing: Vec<(Uid, ResourceVersion)> = entry
-            .known_uids()
-            .into_iter()
-            .filter(|uid| !covered(&entry.predecessor, uid) && !covered(&entry.owed, uid))
-            .filter_map(|uid| entry.known(&uid).map(|known| (uid, known)))
-            .filter(|(_, known)| *known <= at)
-            .collect();
-        let dropped = entry
-            .owed
-            .as_ref()
-            .is_some_and(|debt| debt.owed.state == OwedState::Present && debt.owed.resource_version <= at);
-        if missing.is_empty() && !dropped {
-            return;
-        }
-        let number = self.save.touch(route, key);
-        if dropped {
-            entry.owed = None;
-        }
-        for (uid, known) in missing {
-            let deletion = inferred_deletion(&uid, known, Origin::Relist, now, number);
-            if entry.owed.is_none() {
-                entry.owed = Some(Box::new(deletion));
-            } else if entry.predecessor.is_none() {
-                entry.predecessor = Some(Box::new(deletion));
-            }
-        }
-        entry.allow_at(now);
-        self.enqueue(route, key);
-    }
-
-    /// `initial: none`: what exists at the first list is taken as told, without an event.
-    fn take_silently(&mut self, route: usize, object: &Object, fingerprint: u64) {
-        let metadata = &object.metadata;
-        let told = Told {
-            uid: metadata.uid.clone(),
-            resource_version: metadata.resource_version,
-            fingerprint,
-            deleting: metadata.deletion_timestamp.is_some(),
-        };
-        let entry = Entry { told: Some(told), ..Entry::default() };
-        self.routes[route].entries.insert(metadata.key.clone(), entry);
-        self.save.touch(route, &metadata.key);
-    }
-
-    /// A repeat of just the state that is owed without bytes saves a fetch.
-    fn lend_bytes(entry: &mut Entry, object: &Object, held: Option<&Arc<Held>>, fingerprint: u64) {
-        let metadata = &object.metadata;
-        if let Some(debt) = &mut entry.owed
-            && debt.object.is_none()
-            && debt.owed.state == OwedState::Present
-            && debt.owed.uid == metadata.uid
-            && debt.owed.resource_version == metadata.resource_version
+    /// Nothing new; what can be learned of it all the same is: the bytes of just the state that is owed without them, and
+    /// the fingerprint by the present recipe of just the state that was told.
+    fn note_repeat(&mut self, route: usize, number: KeyNumber, seen: &Sighting<'_>, recipe: u8) {
+        let state = &mut self.routes[route];
+        state.counters.repeats += 1;
+        let entry = &mut state.entries[number.index()];
+        if let Some(told) = &mut entry.told
+            && told.uid == *seen.uid
+            && told.sequence == seen.sequence
+            && told.recipe != recipe
+            && let Some(fingerprint) = seen.fingerprint
         {
-            debt.object = held.cloned();
-            debt.deleting = metadata.deletion_timestamp.is_some();
-            debt.fingerprint = Some(fingerprint);
-            // It was held back only because there were no bytes.
-            entry.not_before = entry.not_before.min(debt.last).max(entry.backed_off_until);
+            (told.fingerprint, told.recipe) = (fingerprint, recipe);
+            self.save.touch(route, number);
         }
-    }
-
-    fn forget_if_empty(&mut self, route: usize, key: &Key) {
-        let entries = &mut self.routes[route].entries;
-        if entries.get(key).is_some_and(|entry| entry.is_forgettable()) {
-            entries.remove(key);
+        if let Some(lane) = entry.lane_mut() {
+            let (earliest, held_back) = (lane.backed_off_until, lane.not_before);
+            if let Some(debt) = &mut lane.owed
+                && debt.object.is_none()
+                && debt.is_present()
+                && debt.owed.uid == *seen.uid
+                && debt.owed.sequence == seen.sequence
+                && seen.fingerprint.is_some()
+            {
+                debt.object = seen.held.cloned();
+                debt.deleting = seen.deleting;
+                debt.fingerprint = seen.fingerprint;
+                // It was held back only because there were no bytes.
+                lane.not_before = held_back.min(debt.last).max(earliest);
+            }
+            self.enqueue(route, number);
         }
     }
 }
 
-/// A deletion that no watch showed: it bears the newest version that the sink has or may have of that incarnation.
-fn inferred_deletion(uid: &Uid, known: ResourceVersion, origin: Origin, now: Now, number: u64) -> Debt {
-    Debt {
-        owed: Owed {
-            uid: uid.clone(),
-            resource_version: known,
-            state: OwedState::Gone { inferred: true },
-            origin,
-            coalesced: 0,
-        },
-        first: now,
-        last: now,
-        object: None,
-        deleting: false,
-        fingerprint: None,
-        number,
+impl Debt {
+    /// What no watch showed: it bears the newest state that the sink has or may have of that incarnation.
+    pub(super) fn inferred(
+        uid: &Uid,
+        sequence: Sequence,
+        state: OwedState,
+        origin: Origin,
+        now: Now,
+        number: u64,
+    ) -> Self {
+        let (existed, cause, coalesced) = (false, Cause::Change, 0);
+        let owed = Owed { uid: uid.clone(), sequence, state, inferred: true, existed, origin, cause, coalesced };
+        Self { owed, first: now, last: now, object: None, deleting: false, fingerprint: None, number }
     }
+}
+
+fn newest_for(entry: &Entry, uid: &Uid) -> Option<Sequence> {
+    if planted(Mutant::RepeatsByUid) { entry.newest_of(uid) } else { entry.newest() }
+}
+
+/// Whether a state says something that is not told, owed or overtaken, whatever the incarnation. A list shows what has
+/// not changed, too: that is news if the route's own rules have changed, or the object by an edit of its definition.
+fn is_news(entry: &Entry, seen: &Sighting<'_>, selected: bool, recipe: u8) -> bool {
+    let Some(newest) = newest_for(entry, seen.uid) else { return true };
+    if seen.sequence > newest {
+        return true;
+    }
+    if !seen.listed || seen.sequence < newest {
+        return false;
+    }
+    if selected != entry.leaves_present() {
+        return true;
+    }
+    let settled = entry.lane().is_none_or(|lane| lane.head().is_none());
+    let told = entry.told.as_ref().filter(|told| settled && told.uid == *seen.uid && told.sequence == seen.sequence);
+    let altered = told.is_some_and(|told| {
+        told.recipe == recipe && seen.fingerprint.is_some_and(|fingerprint| fingerprint != told.fingerprint)
+    });
+    selected && (altered || matches!(seen.cause, Cause::Resync(_)))
+}
+
+/// Whether an object was changed after its creation. Under a selector for the server such a one, when it is new to the
+/// watch, has come into the selection.
+fn was_written_later(metadata: &Metadata) -> bool {
+    metadata.generation.is_some_and(|generation| generation > 1) || metadata.last_write > metadata.creation_timestamp
 }

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use super::view::{Debt, Entry, InFlight};
+use super::keys::KeyNumber;
+use super::mutant::{Mutant, planted};
+use super::view::{Debt, Entry, InFlight, Lane};
 use super::{Action, DeliveryId, Engine, Now, Publication, Route};
-use crate::model::{Key, Origin, OwedState, Told, Verdict, What};
+use crate::model::{Cause, Origin, OwedState, Told, Verdict, What};
 
 const BASE: Duration = Duration::from_millis(500);
 const CAP: Duration = Duration::from_secs(60);
 /// A refused state is kept and tried again this seldom, until a newer one takes its place.
 const REFUSED: Duration = Duration::from_secs(300);
-/// Objects of one feed that are fetched at once.
-const FETCHES: usize = 16;
-/// What lacks its bytes is counted at most this often: it takes time in proportion to the view.
-const COUNT: Duration = Duration::from_secs(5);
 const ENDPOINT_BASE: Duration = Duration::from_secs(1);
 const ENDPOINT_CAP: Duration = Duration::from_secs(30);
 
@@ -32,37 +30,43 @@ impl Route {
     }
 
     fn release_at(&self, entry: &Entry) -> Option<Now> {
-        let debt = entry.head()?;
+        let lane = entry.lane()?;
+        let debt = lane.head()?;
         let told_deleting = entry.told.as_ref().is_some_and(|told| told.uid == debt.owed.uid && told.deleting);
-        let at_once = debt.owed.state != OwedState::Present || (debt.deleting && !told_deleting);
+        let at_once = !debt.is_present() || (debt.deleting && !told_deleting);
         let due = if at_once {
             debt.last
+        } else if planted(Mutant::DebounceWithoutMaxWait) {
+            debt.last + self.settings.quiet
         } else {
             (debt.last + self.settings.quiet).min(debt.first + self.settings.max_wait)
         };
-        Some(due.max(entry.not_before))
+        Some(due.max(lane.not_before))
     }
 }
 
 impl Engine {
     /// Puts a key that owes something into its place in the queue; a key in flight waits for its verdict.
-    pub(super) fn enqueue(&mut self, route: usize, key: &Key) {
-        let number = self.next_number();
+    pub(super) fn enqueue(&mut self, route: usize, number: KeyNumber) {
+        let turn = self.next_number();
         let state = &mut self.routes[route];
-        let Some(mut entry) = state.entries.remove(key) else { return };
-        let previous = entry.place.take();
-        if let Some((at, number)) = previous {
-            state.queue.remove(&(at, number, key.clone()));
+        let entry = &mut state.entries[number.index()];
+        if !entry.lacks_answer() {
+            state.fetched_ahead.remove(&number);
         }
-        if entry.in_flight.is_none()
-            && let Some(at) = state.release_at(&entry)
-        {
+        let Some(lane) = entry.lane_mut() else { return };
+        let previous = lane.place.take();
+        let in_flight = lane.in_flight.is_some() && !planted(Mutant::InFlightOvertaken);
+        if let Some((at, turn)) = previous {
+            state.queue.remove(&(at, turn, number));
+        }
+        if !in_flight && let Some(at) = state.release_at(&state.entries[number.index()]) {
             // A key keeps its turn among those that are due at the same time.
-            let number = previous.map_or(number, |(_, earlier)| earlier);
-            entry.place = Some((at, number));
-            state.queue.insert((at, number, key.clone()));
+            let turn = previous.map_or(turn, |(_, earlier)| earlier);
+            state.entries[number.index()].open_lane().place = Some((at, turn));
+            state.queue.insert((at, turn, number));
         }
-        state.entries.insert(key.clone(), entry);
+        state.entries[number.index()].tidy();
     }
 
     pub(super) fn poll_lanes(&mut self, now: Now) {
@@ -72,146 +76,123 @@ impl Engine {
         for route in 0..self.routes.len() {
             let mut waiting = Vec::new();
             while self.routes[route].next_release().is_some_and(|at| at <= now) {
-                let Some((_, _, key)) = self.routes[route].queue.pop_first() else { break };
-                if let Some(entry) = self.routes[route].entries.get_mut(&key) {
-                    entry.place = None;
+                let Some((_, _, number)) = self.routes[route].queue.pop_first() else { break };
+                if let Some(lane) = self.entry_mut(route, number).lane_mut() {
+                    lane.place = None;
                 }
-                if !self.release(route, &key, now) {
-                    waiting.push(key);
+                if !self.release(route, number, now) {
+                    waiting.push(number);
                 }
             }
             if !waiting.is_empty() {
                 self.list_instead_of_fetching(route, now);
             }
-            // What waits for the store or a fetch is looked at again when that answers, not in a loop.
-            self.waiting.extend(waiting.into_iter().map(|key| (route, key)));
+            // What waits for the store or an answer is looked at again when that comes, not in a loop.
+            self.waiting.extend(waiting.into_iter().map(|number| (route, number)));
         }
     }
 
-    /// Sends the head of a key; `false` when it has to wait for the store or for its bytes.
-    fn release(&mut self, route: usize, key: &Key, now: Now) -> bool {
-        let Some(entry) = self.routes[route].entries.get(key) else { return true };
-        let Some(debt) = entry.head() else { return true };
-        if debt.owed.state == OwedState::Present {
-            // Of what was let go the fingerprint is known: that nothing has changed needs no bytes.
-            let lacks_bytes = debt.object.is_none();
-            if self.settle_without_event(route, key) {
-                self.enqueue(route, key);
-                return true;
-            }
-            if lacks_bytes {
-                self.routes[route].fetched_ahead.insert(key.clone());
-                self.fetch(key.clone());
-                return false;
-            }
+    /// Sends the head of a key; `false` when it has to wait for the store or for an answer.
+    fn release(&mut self, route: usize, number: KeyNumber, now: Now) -> bool {
+        // Of what was let go the fingerprint is known: that nothing has changed needs no bytes.
+        if self.settle_without_event(route, number) {
+            self.enqueue(route, number);
+            self.forget_if_empty(number);
+            return true;
         }
-        let number = self.routes[route].entries[key].head().map_or(0, |debt| debt.number);
-        if !self.save.is_stored(number) {
+        let entry = self.entry(route, number);
+        if entry.lacks_answer() {
+            let look = !entry.owes_present();
+            self.ask(route, number, look);
+            return false;
+        }
+        let Some(debt) = entry.lane().and_then(Lane::head) else { return true };
+        if !self.save.is_stored(debt.number) && !planted(Mutant::AttemptBeforeSave) {
             self.save.want();
             return false;
         }
-        self.publish(route, key, now);
+        self.publish(route, number, now);
         true
     }
 
-    /// Much that was let go comes back by a list, as much of it as the budget takes, sooner than object by object.
-    fn list_instead_of_fetching(&mut self, route: usize, now: Now) {
-        let state = &self.routes[route];
-        let room = self.bytes.bytes() <= self.settings.bytes_at_most / 2;
-        if state.fetched_ahead.is_empty() || state.breaker.is_failing() || !room || now < self.next_count {
-            return;
-        }
-        self.next_count = now + COUNT;
-        if state.entries.values().filter(|entry| entry.lacks_bytes()).count() > self.settings.fetch_at_most {
-            self.list_instead();
-        }
-    }
-
-    fn fetch(&mut self, key: Key) {
-        if self.fetching.contains(&key) {
-            return;
-        }
-        if self.fetching.len() >= FETCHES {
-            self.to_fetch.insert(key);
-            return;
-        }
-        self.to_fetch.remove(&key);
-        self.fetching.insert(key.clone());
-        self.actions.push_back(Action::Fetch { key });
-    }
-
-    /// Nothing is fetched for this key any more: its places among the deliveries are free.
-    pub(super) fn give_places_back(&mut self, key: &Key) {
-        for route in &mut self.routes {
-            route.fetched_ahead.remove(key);
-        }
-    }
-
-    /// One fetch has been answered: the next one may be asked for.
-    pub(super) fn fetch_next(&mut self) {
-        while self.fetching.len() < FETCHES
-            && let Some(key) = self.to_fetch.pop_first()
-        {
-            let lacks = |route: &Route| route.entries.get(&key).is_some_and(Entry::lacks_bytes);
-            if self.routes.iter().any(lacks) {
-                self.fetch(key);
-            } else {
-                // Its bytes have come by another way.
-                self.give_places_back(&key);
-            }
-        }
-    }
-
-    /// No change, no event: the chosen part is as told, and the sink is known to have it.
-    fn settle_without_event(&mut self, route: usize, key: &Key) -> bool {
+    /// No change, no event: the chosen part is as told, and the sink is known to have it. Nor is there one that something
+    /// has left of which the sink knows nothing any more.
+    fn settle_without_event(&mut self, route: usize, number: KeyNumber) -> bool {
         let state = &mut self.routes[route];
-        let Some(entry) = state.entries.get_mut(key) else { return false };
-        if entry.predecessor.is_some() {
+        let recipe = state.record.recipe_number;
+        let entry = &mut state.entries[number.index()];
+        let Some(debt) = entry.lane().and_then(Lane::head) else { return false };
+        let told = entry.told.as_ref().filter(|told| told.uid == debt.owed.uid);
+        let unchanged = match debt.owed.state {
+            OwedState::Present => told.is_some_and(|told| {
+                // Any doubt: what the sink has may be another incarnation's state.
+                let sure = entry.lane().is_none_or(|lane| lane.doubts.is_empty()) || planted(Mutant::NoOpInDoubt);
+                let resync = matches!(debt.owed.cause, Cause::Resync(_));
+                sure && !resync && told.recipe == recipe && debt.fingerprint == Some(told.fingerprint)
+            }),
+            OwedState::Left => entry.known(&debt.owed.uid).is_none(),
+            OwedState::Gone | OwedState::Missing => false,
+        };
+        if !unchanged {
             return false;
         }
-        let (Some(debt), Some(told)) = (&entry.owed, &entry.told) else { return false };
-        let unchanged = told.uid == debt.owed.uid && debt.fingerprint == Some(told.fingerprint);
-        if !unchanged || entry.is_doubtful(&told.uid) {
-            return false;
+        let Some(lane) = entry.lane_mut() else { return false };
+        // It has no predecessor: it is the head.
+        let debt = lane.owed.take();
+        if let (Some(debt), Some(told)) = (debt.filter(Debt::is_present), &mut entry.told) {
+            told.sequence = debt.owed.sequence;
+            told.deleting = debt.deleting;
         }
-        let resource_version = debt.owed.resource_version;
-        if let Some(told) = &mut entry.told {
-            told.resource_version = resource_version;
-        }
-        entry.owed = None;
         state.counters.suppressed += 1;
-        self.save.touch(route, key);
+        self.save.touch(route, number);
         true
     }
 
-    fn publish(&mut self, route: usize, key: &Key, now: Now) {
+    fn publish(&mut self, route: usize, number: KeyNumber, now: Now) {
         let delivery = DeliveryId(self.next_number());
         let state = &mut self.routes[route];
-        let Some(entry) = state.entries.get_mut(key) else { return };
-        let Some(debt) = entry.head().cloned() else { return };
-        let deleting = debt.deleting;
-        let what = what_happened(entry, &debt, deleting);
-        entry.in_flight = Some(Box::new(InFlight {
+        let recipe = state.record.recipe_number;
+        let entry = &mut state.entries[number.index()];
+        let Some(debt) = entry.lane().and_then(Lane::head).cloned() else { return };
+        let what = what_happened(entry, &debt);
+        let sent = InFlight {
             delivery,
             since: now,
             uid: debt.owed.uid.clone(),
-            resource_version: debt.owed.resource_version,
+            sequence: debt.owed.sequence,
             state: debt.owed.state,
             fingerprint: debt.fingerprint.unwrap_or_default(),
-            deleting,
-        }));
-        entry.add_doubt(debt.owed.uid.clone(), debt.owed.resource_version);
+            recipe,
+            deleting: debt.deleting,
+            existed: debt.owed.existed,
+        };
+        let lane = entry.open_lane();
+        lane.add_doubt(debt.owed.uid.clone(), debt.owed.sequence);
+        lane.in_flight = Some(sent.clone());
+        if planted(Mutant::ToldBeforeAnswer) {
+            entry.settle(&sent, 0);
+            self.save.touch(route, number);
+        }
+        let state = &mut self.routes[route];
         state.in_flight += 1;
-        self.deliveries.insert(delivery, (route, key.clone()));
+        self.deliveries.insert(delivery, (route, number));
+        // What has left may be what must not be seen any more: nothing of it is told.
+        let object = debt.object.filter(|_| debt.owed.state != OwedState::Left);
         self.actions.push_back(Action::Publish(Publication {
             delivery,
             route,
             what,
-            key: key.clone(),
+            key: self.keys.key(number).clone(),
             uid: debt.owed.uid,
-            resource_version: debt.owed.resource_version,
-            object: debt.object.as_ref().map(|held| held.object().clone()),
-            inferred: debt.owed.state == OwedState::Gone { inferred: true },
+            sequence: debt.owed.sequence,
+            rewinds: if planted(Mutant::IdsWithoutEpoch) { 0 } else { self.feed.rewinds() },
+            cause: match debt.owed.cause {
+                Cause::Selection(_) if planted(Mutant::IdsWithoutRevision) => Cause::Change,
+                Cause::Resync(_) if planted(Mutant::IdsWithoutResync) => Cause::Change,
+                cause => cause,
+            },
+            object: object.as_ref().map(|held| held.object().clone()),
+            inferred: debt.owed.inferred,
             origin: debt.owed.origin,
             coalesced: debt.owed.coalesced,
         }));
@@ -219,11 +200,12 @@ impl Engine {
 
     /// The sink has answered. A verdict settles only the debt that was sent, not one that has merged behind it.
     pub fn handle_delivered(&mut self, now: Now, delivery: DeliveryId, verdict: Verdict) {
-        let Some((route, key)) = self.deliveries.remove(&delivery) else { return };
+        let Some((route, number)) = self.deliveries.remove(&delivery) else { return };
         let state = &mut self.routes[route];
         state.in_flight -= 1;
-        let Some(entry) = state.entries.get_mut(&key) else { return };
-        let Some(sent) = entry.in_flight.take_if(|sent| sent.delivery == delivery) else { return };
+        let entry = &mut state.entries[number.index()];
+        let Some(lane) = entry.lane_mut() else { return };
+        let Some(sent) = lane.in_flight.take_if(|sent| sent.delivery == delivery) else { return };
         match verdict {
             Verdict::Delivered => {
                 state.counters.delivered += 1;
@@ -232,26 +214,26 @@ impl Engine {
                 if state.gone.is_none() {
                     state.last_error = None;
                 }
-                entry.backoff.succeed();
-                entry.back_off_until(now);
-                let number = self.save.touch(route, &key);
-                entry.settle(&sent, number);
+                lane.backoff.succeed();
+                lane.back_off_until(now);
+                let stamp = self.save.touch(route, number);
+                entry.settle(&sent, stamp);
             }
             Verdict::Retry { reason, after } => {
                 state.counters.retried += 1;
                 state.last_error = Some(reason);
-                let wait = entry.backoff.fail(&mut self.jitter, BASE, CAP, after);
-                entry.back_off_until(now + wait);
+                let wait = lane.backoff.fail(&mut self.jitter, BASE, CAP, after);
+                lane.back_off_until(now + wait);
             }
             Verdict::Reject { reason } => {
                 state.counters.rejected += 1;
                 state.last_error = Some(reason);
-                if entry.predecessor.as_ref().is_some_and(|debt| debt.is(&sent)) {
+                if lane.predecessor.as_ref().is_some_and(|debt| debt.is(&sent)) {
                     // The sink will never take this deletion: the key goes on with the incarnation that is there.
-                    let number = self.save.touch(route, &key);
-                    entry.settle(&sent, number);
-                } else if entry.head().is_some_and(|debt| debt.is(&sent)) {
-                    entry.not_before = now + REFUSED;
+                    let stamp = self.save.touch(route, number);
+                    entry.settle(&sent, stamp);
+                } else if lane.head().is_some_and(|debt| debt.is(&sent)) {
+                    lane.not_before = now + REFUSED;
                 }
             }
             Verdict::Unavailable { reason, after } => {
@@ -265,67 +247,60 @@ impl Engine {
                 };
                 state.blocked_until = state.blocked_until.max(now + wait);
                 // It may be this key's topic alone: the next one asks for the sink.
-                let wait = entry.backoff.fail(&mut self.jitter, BASE, ENDPOINT_CAP, None);
-                entry.back_off_until(now + wait);
+                let wait = lane.backoff.fail(&mut self.jitter, BASE, ENDPOINT_CAP, None);
+                lane.back_off_until(now + wait);
             }
             Verdict::Gone { reason } => {
                 state.last_error = Some(reason.clone());
                 state.gone = Some(reason);
             }
         }
-        self.enqueue(route, &key);
-    }
-
-    /// Nothing was found or heard: the key waits for the deletion that is on its way, and asks again later.
-    pub(super) fn hold_back(&mut self, route: usize, key: &Key, now: Now) {
-        let state = &mut self.routes[route];
-        let Some(entry) = state.entries.get_mut(key) else { return };
-        if entry.lacks_bytes() {
-            entry.not_before = now + entry.backoff.fail(&mut self.jitter, BASE, CAP, None);
-            self.enqueue(route, key);
-        }
-    }
-}
-
-impl Debt {
-    pub(super) fn is(&self, sent: &InFlight) -> bool {
-        self.owed.uid == sent.uid
-            && self.owed.resource_version == sent.resource_version
-            && std::mem::discriminant(&self.owed.state) == std::mem::discriminant(&sent.state)
+        self.enqueue(route, number);
+        self.forget_if_empty(number);
     }
 }
 
 impl Entry {
-    fn settle(&mut self, sent: &InFlight, number: u64) {
-        self.clear_doubt(&sent.uid);
+    fn settle(&mut self, sent: &InFlight, stamp: u64) {
         if sent.state == OwedState::Present {
             self.told = Some(Told {
                 uid: sent.uid.clone(),
-                resource_version: sent.resource_version,
+                sequence: sent.sequence,
                 fingerprint: sent.fingerprint,
+                recipe: sent.recipe,
                 deleting: sent.deleting,
             });
         } else {
             self.told.take_if(|told| told.uid == sent.uid);
-            self.predecessor.take_if(|debt| debt.owed.uid == sent.uid);
         }
-        self.owed.take_if(|debt| debt.is(sent));
+        let lane = self.open_lane();
+        lane.clear_doubt(&sent.uid);
+        if sent.state != OwedState::Present {
+            lane.predecessor.take_if(|debt| debt.owed.uid == sent.uid);
+        }
+        lane.owed.take_if(|debt| debt.is(sent) || planted(Mutant::VerdictSettlesNewer));
         // What stood behind a debt is attempted only when the store knows that the debt is settled: a restart takes the
         // head of a key alone for doubtful, and would tell what follows as if nothing had been told before.
-        if let Some(next) = &mut self.owed {
-            next.number = number;
+        if let Some(next) = &mut lane.owed
+            && !planted(Mutant::SuccessorBeforeAnswerIsSaved)
+        {
+            next.number = stamp;
         }
     }
 }
 
 /// Decided at publication, from what was told; a doubtful incarnation is told with the id that it had.
-fn what_happened(entry: &Entry, debt: &Debt, deleting: bool) -> What {
+fn what_happened(entry: &Entry, debt: &Debt) -> What {
     let told = entry.told.as_ref().filter(|told| told.uid == debt.owed.uid);
     match (debt.owed.state, told) {
-        (OwedState::Gone { .. }, _) => What::Deleted,
-        (OwedState::Present, Some(told)) if deleting && !told.deleting => What::Deleting,
+        // What is missing is asked for before it is published.
+        (OwedState::Gone | OwedState::Missing, _) => What::Deleted,
+        (OwedState::Left, _) => What::Left,
+        (OwedState::Present, _) if matches!(debt.owed.cause, Cause::Resync(_)) => What::Observed,
+        (OwedState::Present, Some(told)) if debt.deleting && !told.deleting => What::Deleting,
         (OwedState::Present, Some(_)) => What::Updated,
         (OwedState::Present, None) if debt.owed.origin == Origin::Snapshot => What::Observed,
+        (OwedState::Present, None) if debt.owed.existed => What::Entered,
         (OwedState::Present, None) => What::Created,
     }
 }

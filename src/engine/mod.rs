@@ -8,156 +8,74 @@
 //! The one rule behind the rest: **nothing is attempted before the store knows that it is owed**, and position, told
 //! and owed are saved in one transaction.
 
+mod action;
+mod audit;
 mod budget;
+mod compare;
+mod epoch;
+mod failure;
 mod feed;
+mod fetch;
 mod intake;
+mod keys;
 mod lanes;
+mod mutant;
 mod retry;
 mod save;
+mod settings;
 mod view;
 
 #[cfg(test)]
 mod budget_promises;
 #[cfg(test)]
+mod epoch_promises;
+#[cfg(test)]
 mod promises;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod script;
+#[cfg(test)]
+mod selection_promises;
+#[cfg(test)]
 mod verdict_promises;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{FeedRecord, Key, KeyRecord, Object, Origin, ResourceVersion, Save, Uid, What};
+pub use crate::model::RouteState;
+use crate::model::{FeedRecord, Key, ResourceVersion, RouteRecord, Sequence};
 
 pub use crate::model::{Initial, RouteCounters};
-pub use feed::{FeedFailure, FeedState, ParkCause};
+pub use action::{Action, DeliveryId, Fetched, Looked, Publication};
+pub use audit::{AuditReport, Difference};
+pub use failure::{FeedFailure, FeedState, ParkCause};
+pub use mutant::{Mutant, plant};
+pub use settings::{EngineSettings, RouteSettings, RouteStatus};
+
+use keys::{KeyNumber, Keys};
 use retry::{Backoff, Jitter};
 use view::Entry;
 
 /// Time since the engine began, by a clock that never steps back.
 pub type Now = Duration;
 
-/// Names one delivery from its publication to its verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DeliveryId(pub u64);
-
-/// How one route debounces and retries.
-#[derive(Clone, Debug)]
-pub struct RouteSettings {
-    /// A key is released when nothing has changed for this long; zero switches debouncing off.
-    pub quiet: Duration,
-    /// A key is released at the latest this long after its first owed change.
-    pub max_wait: Duration,
-    /// What to do with objects that exist at the first start.
-    pub initial: Initial,
-    /// Deliveries in flight at most, over all keys.
-    pub max_in_flight: usize,
-}
-
-/// What a route was like when the process ended, as the store gives it back.
-#[derive(Clone, Debug, Default)]
-pub struct RouteState {
-    /// Whether the route has completed a first comparison; a route that has not lists first.
-    pub synced: bool,
-    /// Whether the route has followed the feed up to the saved position; one that has not lists first.
-    pub followed: bool,
-    /// What was told and owed, key by key.
-    pub records: Vec<(Key, KeyRecord)>,
-}
-
-/// What is common to a feed's decisions.
-#[derive(Clone, Debug)]
-pub struct EngineSettings {
-    /// Seed of the jitter in backoffs.
-    pub seed: u64,
-    /// With more debts than this to fetch at a start, one list replaces the fetches.
-    pub fetch_at_most: usize,
-    /// Bytes of objects that wait to be told, at most; what is above is let go and fetched when it is its turn. What is
-    /// in flight comes on top.
-    pub bytes_at_most: usize,
-}
-
-impl Default for EngineSettings {
-    fn default() -> Self {
-        Self { seed: 0, fetch_at_most: 500, bytes_at_most: 32 << 20 }
-    }
-}
-
-/// What the driver is to do next.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Ask for the collection's newest resourceVersion by a consistent list of one; answer [`Engine::handle_probed`].
-    Probe,
-    /// Read the whole collection; answer with items, then finished or failed.
-    List {
-        /// By a streaming list, or else in pages.
-        streaming: bool,
-    },
-    /// Watch from here on; answer with changes and bookmarks, then [`Engine::handle_stream_ended`].
-    Watch {
-        /// The version after which the changes are wanted.
-        from: ResourceVersion,
-    },
-    /// Read one object; answer [`Engine::handle_fetched`].
-    Fetch {
-        /// Which.
-        key: Key,
-    },
-    /// Send one event; answer [`Engine::handle_delivered`].
-    Publish(Publication),
-    /// Commit one transaction; answer [`Engine::handle_saved`].
-    Save(Save),
-}
-
-/// One event that is to be sent.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Publication {
-    /// Names the delivery in its verdict.
-    pub delivery: DeliveryId,
-    /// The route, by its number in the engine.
-    pub route: usize,
-    /// What the event says happened.
-    pub what: What,
-    /// The object's key.
-    pub key: Key,
-    /// The incarnation.
-    pub uid: Uid,
-    /// The state's version; of an inferred deletion the newest that was told or attempted.
-    pub resource_version: ResourceVersion,
-    /// The object as it is told; absent on an inferred deletion.
-    pub object: Option<Object>,
-    /// Whether this is a deletion that no watch showed.
-    pub inferred: bool,
-    /// How the change came to be known.
-    pub origin: Origin,
-    /// How many earlier changes this event covers.
-    pub coalesced: u32,
-}
-
-/// What a fetch found.
-#[derive(Clone, Debug)]
-pub enum Fetched {
-    /// The object, with its fingerprint for each route, in the order of the routes.
-    Found(Object, Vec<u64>),
-    /// No such object: its deletion is on its way.
-    NotFound,
-    /// No answer, and why; ask again.
-    Failed(String),
-    /// The permission to read single objects is missing; the text names verb and resource. A list brings the same.
-    Forbidden(String),
-}
-
 struct Route {
     settings: RouteSettings,
-    synced: bool,
+    record: RouteRecord,
+    // Whether the position speaks for this route.
     followed: bool,
-    entries: BTreeMap<Key, Entry>,
+    // A resync is under way: the next complete list tells everything again.
+    resyncing: bool,
+    // By the keys' numbers.
+    entries: Vec<Entry>,
     // Keys that owe something and are not in flight, by when they may go; the number keeps arrival order.
-    queue: BTreeSet<(Now, u64, Key)>,
+    queue: BTreeSet<(Now, u64, KeyNumber)>,
     in_flight: usize,
-    // Keys whose bytes are being fetched: each has a place among the deliveries, so that no more is fetched than sent.
-    fetched_ahead: BTreeSet<Key>,
+    // Keys that wait for an answer about themselves: each has a place among the deliveries, so that no more is asked for
+    // than sent.
+    fetched_ahead: BTreeSet<KeyNumber>,
     breaker: Backoff,
     blocked_until: Now,
     gone: Option<String>,
@@ -168,43 +86,22 @@ struct Route {
 /// The decisions of one feed and its routes.
 pub struct Engine {
     settings: EngineSettings,
+    keys: Keys,
     routes: Vec<Route>,
     feed: feed::Feed,
     save: save::SaveState,
     bytes: budget::Account,
     // When to count again what lacks its bytes.
     next_count: Now,
-    fetching: BTreeSet<Key>,
-    // What is to be fetched when others have come: the API server is not asked for everything at once.
-    to_fetch: BTreeSet<Key>,
+    fetches: fetch::Fetches,
     // Keys that are due and wait for a save or a fetch; looked at again when that answers.
-    waiting: BTreeSet<(usize, Key)>,
-    deliveries: BTreeMap<DeliveryId, (usize, Key)>,
+    waiting: BTreeSet<(usize, KeyNumber)>,
+    deliveries: BTreeMap<DeliveryId, (usize, KeyNumber)>,
+    audit: audit::Audit,
     next_number: u64,
     jitter: Jitter,
     actions: VecDeque<Action>,
     draining: bool,
-}
-
-/// A route as `status` shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteStatus {
-    /// Keys whose state the sink has acknowledged.
-    pub told: usize,
-    /// Keys that owe something.
-    pub owed: usize,
-    /// Deliveries without a verdict yet.
-    pub in_flight: usize,
-    /// When the oldest of them began.
-    pub in_flight_since: Option<Now>,
-    /// Whether the route has completed its first comparison.
-    pub synced: bool,
-    /// The last error that the sink gave, until a delivery succeeds.
-    pub last_error: Option<String>,
-    /// Whether the endpoint has asked not to be called again.
-    pub gone: bool,
-    /// What has happened so far.
-    pub counters: RouteCounters,
 }
 
 impl Engine {
@@ -212,37 +109,44 @@ impl Engine {
     /// crash, so they begin in doubt.
     pub fn new(settings: EngineSettings, feed: FeedRecord, routes: Vec<(RouteSettings, RouteState)>, now: Now) -> Self {
         let jitter = Jitter::new(settings.seed);
-        let bytes_at_most = settings.bytes_at_most;
         let mut engine = Self {
-            settings,
+            keys: Keys::new(settings.seed),
             routes: Vec::with_capacity(routes.len()),
-            feed: feed::Feed::new(feed),
+            feed: feed::Feed::new(feed, settings.epoch),
             save: save::SaveState::default(),
             next_count: Duration::ZERO,
-            bytes: budget::Account::new(bytes_at_most),
-            fetching: BTreeSet::new(),
-            to_fetch: BTreeSet::new(),
+            bytes: budget::Account::new(settings.bytes_at_most),
+            fetches: fetch::Fetches::default(),
             waiting: BTreeSet::new(),
             deliveries: BTreeMap::new(),
+            audit: audit::Audit::default(),
             next_number: 0,
             jitter,
             actions: VecDeque::new(),
             draining: false,
+            settings,
         };
         for (settings, state) in routes {
             engine.restore_route(settings, state, now);
         }
-        engine.start_feed();
+        engine.start_feed(now);
         engine
     }
 
     fn restore_route(&mut self, settings: RouteSettings, state: RouteState, now: Now) {
-        let number = self.routes.len();
+        let route = self.routes.len();
+        let mut entries = Vec::new();
+        entries.resize_with(self.keys.len(), Entry::default);
+        let (record, followed) = settings::begin_route(&state, &settings);
+        if state.record.as_ref() != Some(&record) {
+            self.save.touch_feed();
+        }
         self.routes.push(Route {
             settings,
-            synced: state.synced,
-            followed: state.followed,
-            entries: BTreeMap::new(),
+            record,
+            followed,
+            resyncing: false,
+            entries,
             queue: BTreeSet::new(),
             in_flight: 0,
             fetched_ahead: BTreeSet::new(),
@@ -253,8 +157,9 @@ impl Engine {
             counters: RouteCounters::default(),
         });
         for (key, record) in state.records {
-            self.routes[number].entries.insert(key.clone(), Entry::restore(record, now));
-            self.enqueue(number, &key);
+            let number = self.number(&key);
+            self.routes[route].entries[number.index()] = Entry::restore(record, now);
+            self.enqueue(route, number);
         }
     }
 
@@ -308,6 +213,16 @@ impl Engine {
         self.feed.position()
     }
 
+    /// How often the cluster's version counter was found to have stepped back.
+    pub fn rewinds(&self) -> u32 {
+        self.feed.rewinds()
+    }
+
+    /// What the last complete audit found.
+    pub fn last_audit(&self) -> Option<&Arc<AuditReport>> {
+        self.audit.last()
+    }
+
     /// How the route with this number stands. It takes time in proportion to the view.
     ///
     /// # Panics
@@ -315,11 +230,11 @@ impl Engine {
     pub fn route_status(&self, number: usize) -> RouteStatus {
         let route = &self.routes[number];
         RouteStatus {
-            told: route.entries.values().filter(|entry| entry.told.is_some()).count(),
-            owed: route.entries.values().filter(|entry| entry.owes()).count(),
+            told: route.entries.iter().filter(|entry| entry.told.is_some()).count(),
+            owed: route.entries.iter().filter(|entry| entry.owes()).count(),
             in_flight: route.in_flight,
             in_flight_since: self.oldest_delivery(number),
-            synced: route.synced,
+            synced: route.record.synced,
             last_error: route.last_error.clone(),
             gone: route.gone.is_some(),
             counters: route.counters,
@@ -328,12 +243,45 @@ impl Engine {
 
     fn oldest_delivery(&self, number: usize) -> Option<Now> {
         let of_route = self.deliveries.values().filter(|(route, _)| *route == number);
-        let flights = of_route.filter_map(|(route, key)| self.routes[*route].entries.get(key)?.in_flight.as_ref());
-        flights.map(|flight| flight.since).min()
+        let lanes = of_route.filter_map(|(route, key)| self.routes[*route].entries[key.index()].lane());
+        lanes.filter_map(|lane| lane.in_flight.as_ref()).map(|flight| flight.since).min()
     }
 
     fn next_number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
+    }
+
+    /// The number of this key; a new one gets its place in each route.
+    fn number(&mut self, key: &Key) -> KeyNumber {
+        let number = self.keys.number(key);
+        for route in &mut self.routes {
+            if route.entries.len() <= number.index() {
+                keys::reserve(&mut route.entries);
+                route.entries.resize_with(number.index() + 1, Entry::default);
+            }
+        }
+        number
+    }
+
+    fn entry(&self, route: usize, number: KeyNumber) -> &Entry {
+        &self.routes[route].entries[number.index()]
+    }
+
+    fn entry_mut(&mut self, route: usize, number: KeyNumber) -> &mut Entry {
+        &mut self.routes[route].entries[number.index()]
+    }
+
+    /// Gives the key's number back when nobody knows anything of it, and no save still speaks of it.
+    fn forget_if_empty(&mut self, number: KeyNumber) {
+        let empty = self.routes.iter().all(|route| route.entries[number.index()].is_empty());
+        if empty && !self.save.speaks_of(self.routes.len(), number) {
+            self.keys.forget(number);
+        }
+    }
+
+    /// The place of a version in the order, now.
+    fn sequence(&self, at: ResourceVersion) -> Sequence {
+        Sequence::new(self.feed.epoch(), at)
     }
 }

@@ -1,7 +1,7 @@
 //! Random schedules of faults against a naive model: in the end each consumer holds what the cluster holds, and no
 //! key's sequence ever stepped back. Not the simulator; one feed, two routes, no rewinds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,9 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Change, FeedRecord, Metadata, Verdict};
+use crate::model::{
+    Change, ChangeKind, FeedRecord, KeyRecord, Metadata, Object, RouteRecord, Save, Uid, Verdict, What,
+};
 
 const ROUTES: usize = 2;
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -53,23 +55,23 @@ impl Cluster {
     fn write(&mut self, name: &'static str, value: u64) {
         self.version += 1;
         let uid = match self.objects.get(name) {
-            Some(object) => object.metadata.uid.as_str()[4..].parse().unwrap(),
+            Some(object) => object.metadata.uid.to_string()[4..].parse().unwrap(),
             None => {
                 self.uids += 1;
                 self.uids
             }
         };
         let object = object(name, uid, self.version, value);
-        self.objects.insert(name, object.clone());
-        self.history.push(Change { object, present: true, origin: Origin::Watch });
+        let known = self.objects.insert(name, object.clone()).is_some();
+        self.history.push(Change { object, kind: if known { ChangeKind::Modified } else { ChangeKind::Added } });
     }
 
     fn delete(&mut self, name: &'static str) {
         let Some(last) = self.objects.remove(name) else { return };
         self.version += 1;
-        let uid = last.metadata.uid.as_str()[4..].parse().unwrap();
+        let uid = last.metadata.uid.to_string()[4..].parse().unwrap();
         let object = object(name, uid, self.version, fingerprint(&last));
-        self.history.push(Change { object, present: false, origin: Origin::Watch });
+        self.history.push(Change { object, kind: ChangeKind::Deleted });
     }
 
     fn newest(&self) -> ResourceVersion {
@@ -97,7 +99,7 @@ impl Consumers {
         let key = &publication.key;
         let value = publication.object.as_ref().map(fingerprint);
         let state = (publication.what != What::Deleted).then(|| (publication.uid.clone(), value.unwrap()));
-        let sequence = (publication.resource_version.get(), publication.inferred);
+        let sequence = (publication.sequence.resource_version().get(), publication.inferred);
         let newest = self.sequences.get(key).copied().unwrap_or((0, false));
         assert!(sequence >= newest, "the sequence of {key} steps back from {newest:?}: {publication:?}");
         self.sequences.insert(key.clone(), sequence);
@@ -105,10 +107,10 @@ impl Consumers {
         self.last.insert(key.clone(), state.clone());
         let id = match publication.what {
             What::Deleted => format!("{}-deleted", publication.uid),
-            what => format!("{}-{}-{}-{value:?}", publication.uid, publication.resource_version, what.as_str()),
+            what => format!("{}-{:?}-{}-{value:?}", publication.uid, publication.sequence, what.as_str()),
         };
         if publication.what != What::Deleted {
-            let state = (publication.uid.clone(), publication.resource_version);
+            let state = (publication.uid.clone(), publication.sequence.resource_version());
             let before = *self.told_as.entry(state).or_insert(publication.what);
             assert_eq!(before, publication.what, "one state is told by two ids: {publication:?}");
         }
@@ -126,7 +128,7 @@ impl Consumers {
 #[derive(Default)]
 struct Disk {
     feed: FeedRecord,
-    synced: BTreeSet<usize>,
+    routes: Vec<RouteRecord>,
     followed: Vec<usize>,
     records: BTreeMap<(usize, Key), KeyRecord>,
 }
@@ -175,20 +177,21 @@ impl World {
 
     fn boot(disk: &Disk, now: Now) -> Engine {
         let routes = (0..ROUTES).map(|route| {
-            let settings = RouteSettings {
-                quiet: Duration::from_millis(if route == 0 { 0 } else { 100 }),
-                max_wait: Duration::from_millis(if route == 0 { 0 } else { 1_000 }),
-                initial: Initial::Observed,
-                max_in_flight: 4,
-            };
+            let (quiet, max_wait) = if route == 0 { (0, 0) } else { (100, 1_000) };
+            let settings = RouteSettings { max_in_flight: 4, ..super::script::Script::settings(quiet, max_wait) };
             let records = disk.records.iter().filter(|((of, _), _)| *of == route);
             let records = records.map(|((_, key), record)| (key.clone(), record.clone())).collect();
             (
                 settings,
-                RouteState { synced: disk.synced.contains(&route), followed: disk.followed.contains(&route), records },
+                RouteState {
+                    record: disk.routes.get(route).cloned(),
+                    elsewhere: None,
+                    followed: disk.followed.contains(&route),
+                    records,
+                },
             )
         });
-        let settings = EngineSettings { seed: 1, fetch_at_most: 2, bytes_at_most: BYTES };
+        let settings = EngineSettings { seed: 1, fetch_at_most: 2, bytes_at_most: BYTES, ..EngineSettings::default() };
         Engine::new(settings, disk.feed.clone(), routes.collect(), now)
     }
 
@@ -214,7 +217,7 @@ impl World {
 
     fn commit(&mut self, save: Save) {
         self.disk.feed = save.feed;
-        self.disk.synced.extend(save.synced);
+        self.disk.routes = save.routes;
         self.disk.followed = save.followed;
         for (route, key, record) in save.records {
             if record.is_empty() {
@@ -240,6 +243,7 @@ impl World {
                 Action::Fetch { key } => self.fetches.push(key),
                 Action::Save(save) => self.saving = Some(save),
                 Action::Publish(publication) => self.publish(publication),
+                Action::Look { key } => panic!("{key} may not have left: nothing is selected here"),
             }
         }
     }
@@ -273,7 +277,7 @@ impl World {
                 self.engine.handle_probed(self.now, Ok(newest));
             }
             Stream::Listing { at, items } => match items.pop() {
-                Some(item) => self.engine.handle_list_item(self.now, &item, &[fingerprint(&item); ROUTES]),
+                Some(item) => self.engine.handle_list_item(self.now, &item, &[Some(fingerprint(&item)); ROUTES]),
                 None => {
                     let at = *at;
                     self.stream = Stream::Idle;
@@ -289,8 +293,8 @@ impl World {
                     cluster.history.iter().find(|change| change.object.metadata.resource_version.get() > *next);
                 if let Some(change) = change.cloned() {
                     *next = change.object.metadata.resource_version.get();
-                    let fingerprints = [fingerprint(&change.object); ROUTES];
-                    self.engine.handle_change(self.now, change, &fingerprints);
+                    let fingerprints = [Some(fingerprint(&change.object)); ROUTES];
+                    self.engine.handle_change(self.now, &change, &fingerprints);
                 } else if *next < cluster.version {
                     self.engine.handle_bookmark(cluster.newest());
                 }
@@ -313,7 +317,7 @@ impl World {
         let fails = self.faults && self.choose().is_multiple_of(4);
         let fetched = match self.cluster.objects.get(key.name()) {
             _ if fails => Fetched::Failed("no answer".into()),
-            Some(object) => Fetched::Found(object.clone(), vec![fingerprint(object); ROUTES]),
+            Some(object) => Fetched::Found(object.clone(), vec![Some(fingerprint(object)); ROUTES]),
             None => Fetched::NotFound,
         };
         self.engine.handle_fetched(self.now, &key, fetched);

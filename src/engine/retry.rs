@@ -13,7 +13,7 @@ impl Jitter {
     /// A duration between half and the whole of `ceiling`.
     ///
     /// Half is kept as a floor: a retry that comes at once is a storm when every key of a route does it.
-    fn spread(&mut self, ceiling: Duration) -> Duration {
+    pub(super) fn spread(&mut self, ceiling: Duration) -> Duration {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -5,8 +5,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::keys::KeyNumber;
+use super::mutant::{Mutant, planted};
 use super::{Action, Engine, Now};
-use crate::model::{Key, Save};
+use crate::model::Save;
 
 /// A dirty engine is saved at the latest after this long, if nothing waits for it.
 const LINGER: Duration = Duration::from_millis(50);
@@ -17,9 +19,8 @@ const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct SaveState {
-    dirty: BTreeSet<(usize, Key)>,
+    dirty: BTreeSet<(usize, KeyNumber)>,
     feed_dirty: bool,
-    synced: Vec<usize>,
     // Since when something is dirty; set by the first poll that sees it, since inputs need not carry the time.
     since: Option<Now>,
     // Each change of a debt takes a number; a confirmed save covers all numbers up to the one it was begun at.
@@ -32,24 +33,18 @@ pub(super) struct SaveState {
 
 struct InProgress {
     through: u64,
-    dirty: BTreeSet<(usize, Key)>,
-    synced: Vec<usize>,
+    dirty: BTreeSet<(usize, KeyNumber)>,
 }
 
 impl SaveState {
     /// Notes that a key's record has changed; the number it returns is stored once a later save is confirmed.
-    pub(super) fn touch(&mut self, route: usize, key: &Key) -> u64 {
-        self.dirty.insert((route, key.clone()));
+    pub(super) fn touch(&mut self, route: usize, number: KeyNumber) -> u64 {
+        self.dirty.insert((route, number));
         self.counter += 1;
         self.counter
     }
 
     pub(super) fn touch_feed(&mut self) {
-        self.feed_dirty = true;
-    }
-
-    pub(super) fn touch_synced(&mut self, route: usize) {
-        self.synced.push(route);
         self.feed_dirty = true;
     }
 
@@ -65,6 +60,15 @@ impl SaveState {
 
     pub(super) fn is_clean(&self) -> bool {
         self.dirty.is_empty() && !self.feed_dirty && self.in_progress.is_none()
+    }
+
+    /// Whether a save that is due or under way names this key.
+    pub(super) fn speaks_of(&self, routes: usize, number: KeyNumber) -> bool {
+        let in_progress = self.in_progress.as_ref().map(|in_progress| &in_progress.dirty);
+        [Some(&self.dirty), in_progress]
+            .into_iter()
+            .flatten()
+            .any(|dirty| (0..routes).any(|route| dirty.contains(&(route, number))))
     }
 
     pub(super) fn deadline(&self) -> Option<Now> {
@@ -86,24 +90,42 @@ impl Engine {
         if !state.wanted && !self.draining && now < since + LINGER && state.dirty.len() < RECORDS {
             return;
         }
-        let dirty = std::mem::take(&mut state.dirty);
-        let synced = std::mem::take(&mut state.synced);
+        let mut dirty = std::mem::take(&mut state.dirty);
         state.feed_dirty = false;
         state.since = None;
         state.wanted = false;
-        let position = self.feed.position();
-        let records = dirty
-            .iter()
-            .map(|(route, key)| {
-                let entry = self.routes[*route].entries.get(key);
-                (*route, key.clone(), entry.map(|entry| entry.record(position)).unwrap_or_default())
-            })
-            .collect();
+        let through = state.counter;
+        let mut feed = self.feed.record();
+        if planted(Mutant::PositionWithoutDebts) && dirty.len() > 1 {
+            // Half of it comes with the next save.
+            let later: Vec<_> = dirty.iter().skip(1).step_by(2).copied().collect();
+            for one in later {
+                dirty.remove(&one);
+                self.save.dirty.insert(one);
+            }
+        }
+        if planted(Mutant::ListPositionEarly)
+            && let super::feed::State::Listing { before, .. } = self.feed.state
+        {
+            feed.position = feed.position.max(before.newest);
+        }
+        let position = self.feed.place();
+        let mut records = Vec::with_capacity(dirty.len());
+        for (route, number) in &dirty {
+            let entry = &mut self.routes[*route].entries[number.index()];
+            let record = entry.record(position);
+            if record.fetched.is_none()
+                && let Some(lane) = entry.lane_mut()
+            {
+                lane.fetched = None;
+                entry.tidy();
+            }
+            records.push((*route, self.keys.key(*number).clone(), record));
+        }
+        let routes = self.routes.iter().map(|route| route.record.clone()).collect();
         let followed = (0..self.routes.len()).filter(|route| self.routes[*route].followed).collect();
-        let save = Save { feed: self.feed.record(), synced: synced.clone(), followed, records };
-        let state = &mut self.save;
-        state.in_progress = Some(InProgress { through: state.counter, dirty, synced });
-        self.actions.push_back(Action::Save(save));
+        self.save.in_progress = Some(InProgress { through, dirty });
+        self.actions.push_back(Action::Save(Save { feed, routes, followed, records }));
     }
 
     /// The store has answered the save that was last asked for. After a failure the same records are saved again; a
@@ -112,20 +134,15 @@ impl Engine {
         let Some(done) = self.save.in_progress.take() else { return };
         if succeeded {
             self.save.stored_through = done.through;
-            for (route, key) in std::mem::take(&mut self.waiting) {
-                self.enqueue(route, &key);
+            for (route, number) in std::mem::take(&mut self.waiting) {
+                self.enqueue(route, number);
             }
-            for (route, key) in done.dirty {
-                // What is empty in memory was removed by this save, unless it has changed since.
-                if self.routes[route].entries.get(&key).is_some_and(|entry| entry.is_forgettable())
-                    && !self.save.dirty.contains(&(route, key.clone()))
-                {
-                    self.routes[route].entries.remove(&key);
-                }
+            // What is empty in memory was removed by this save, unless it has changed since.
+            for (_, number) in done.dirty {
+                self.forget_if_empty(number);
             }
         } else {
             self.save.dirty.extend(done.dirty);
-            self.save.synced.extend(done.synced);
             self.save.feed_dirty = true;
             self.save.not_before = now + RETRY;
             self.save.wanted = true;

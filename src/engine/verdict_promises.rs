@@ -1,9 +1,9 @@
 //! What a sink's verdicts, and the answers to fetches, lead to, as scripts in virtual time.
 
-use super::promises::{MS, Script, key, version};
 use super::properties::object;
+use super::script::{MS, Script, key, owed, version};
 use super::*;
-use crate::model::Verdict;
+use crate::model::{KeyRecord, Uid, Verdict, What};
 
 #[test]
 fn a_key_that_the_sink_cannot_take_now_does_not_keep_the_others_back() {
@@ -119,13 +119,7 @@ fn a_drain_begins_no_watch() {
 #[test]
 fn fetches_are_asked_for_a_few_at_a_time() {
     let record = |number: usize| {
-        let owed = crate::model::Owed {
-            uid: Uid::new(&format!("uid-{number}")),
-            resource_version: version(15),
-            state: crate::model::OwedState::Present,
-            origin: Origin::Watch,
-            coalesced: 0,
-        };
+        let owed = owed(Uid::new(&format!("uid-{number}")), 15);
         (Key::new("default", &format!("app-{number:02}")), KeyRecord { owed: Some(owed), ..KeyRecord::default() })
     };
     let mut script = Script::resuming((0..40).map(record).collect());
@@ -146,13 +140,7 @@ fn fetches_are_asked_for_a_few_at_a_time() {
 
 #[test]
 fn without_the_right_to_get_what_is_owed_comes_from_one_list() {
-    let owed = crate::model::Owed {
-        uid: Uid::new("uid-1"),
-        resource_version: version(15),
-        state: crate::model::OwedState::Present,
-        origin: Origin::Watch,
-        coalesced: 0,
-    };
+    let owed = owed(Uid::new("uid-1"), 15);
     let mut script = Script::resuming(vec![(key(), KeyRecord { owed: Some(owed), ..KeyRecord::default() })]);
     assert_eq!(script.run(), [Action::Probe, Action::Fetch { key: key() }]);
     script.engine.handle_probed(script.now, Ok(version(20)));
@@ -160,8 +148,8 @@ fn without_the_right_to_get_what_is_owed_comes_from_one_list() {
     script.engine.handle_fetched(script.now, &key(), Fetched::Forbidden("cannot get resource \"myapps\"".into()));
     let error = script.engine.route_status(0).last_error.unwrap();
     assert_eq!(error, "default/a cannot be read: cannot get resource \"myapps\"");
-    assert_eq!(script.run(), [Action::List { streaming: true }]);
-    script.engine.handle_list_item(script.now, &object("a", 1, 15, 3), &[3]);
+    assert_eq!(script.run(), [Action::List { streaming: true, metadata_only: false }]);
+    script.engine.handle_list_item(script.now, &object("a", 1, 15, 3), &[Some(3)]);
     script.engine.handle_list_finished(script.now, version(21));
     script.pass(1_000);
     let told: Vec<_> = script.run().into_iter().filter(|action| matches!(action, Action::Publish(_))).collect();

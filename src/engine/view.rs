@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::budget::Held;
+use super::mutant::{Mutant, planted};
 use super::{DeliveryId, Now};
 use crate::engine::retry::Backoff;
-use crate::model::{Doubt, KeyRecord, Owed, OwedState, ResourceVersion, Told, Uid};
+use crate::model::{Doubt, KeyRecord, Owed, OwedState, Sequence, Told, Uid};
 
 /// A debt in memory: what is saved of it, and what is not.
 #[derive(Clone, Debug)]
@@ -24,28 +25,39 @@ pub(super) struct Debt {
     pub(super) number: u64,
 }
 
+impl Debt {
+    pub(super) fn is_present(&self) -> bool {
+        self.owed.state == OwedState::Present
+    }
+
+    /// Whether this is what was sent.
+    pub(super) fn is(&self, sent: &InFlight) -> bool {
+        self.owed.uid == sent.uid && self.owed.sequence == sent.sequence && self.owed.state == sent.state
+    }
+}
+
 /// The delivery that a key's lane is occupied by.
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
     pub(super) delivery: DeliveryId,
     pub(super) since: Now,
     pub(super) uid: Uid,
-    pub(super) resource_version: ResourceVersion,
+    pub(super) sequence: Sequence,
     pub(super) state: OwedState,
     pub(super) fingerprint: u64,
+    pub(super) recipe: u8,
     pub(super) deleting: bool,
+    pub(super) existed: bool,
 }
 
-/// All that a route knows of a key.
+/// What is under way for a key: most keys are without it most of the time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Entry {
-    pub(super) told: Option<Told>,
-    // What most keys are without most of the time is boxed: a key at rest costs its told record and little more.
-    pub(super) predecessor: Option<Box<Debt>>,
-    pub(super) owed: Option<Box<Debt>>,
+pub(super) struct Lane {
+    pub(super) predecessor: Option<Debt>,
+    pub(super) owed: Option<Debt>,
     pub(super) doubts: Vec<Doubt>,
-    pub(super) fetched: Option<ResourceVersion>,
-    pub(super) in_flight: Option<Box<InFlight>>,
+    pub(super) fetched: Option<Sequence>,
+    pub(super) in_flight: Option<InFlight>,
     pub(super) backoff: Backoff,
     /// No attempt before this.
     pub(super) not_before: Now,
@@ -53,6 +65,13 @@ pub(super) struct Entry {
     pub(super) backed_off_until: Now,
     /// Its place in the route's queue, so that it can be taken out again.
     pub(super) place: Option<(Now, u64)>,
+}
+
+/// All that a route knows of a key: at rest its told record and nothing more.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Entry {
+    pub(super) told: Option<Told>,
+    lane: Option<Box<Lane>>,
 }
 
 impl Entry {
@@ -69,35 +88,139 @@ impl Entry {
             // Restored debts are in the store already.
             number: 0,
         };
-        let mut entry = Self {
-            told: record.told,
-            predecessor: record.predecessor.map(debt).map(Box::new),
-            owed: record.owed.map(debt).map(Box::new),
+        let mut lane = Lane {
+            predecessor: record.predecessor.map(debt),
+            owed: record.owed.map(debt),
             doubts: record.doubts,
             fetched: record.fetched,
-            ..Self::default()
+            ..Lane::default()
         };
-        if let Some(owed) = entry.head().map(|debt| &debt.owed) {
-            let (uid, resource_version) = (owed.uid.clone(), owed.resource_version);
-            entry.add_doubt(uid, resource_version);
+        if let Some(owed) = lane.head().map(|debt| &debt.owed)
+            && !planted(Mutant::RestartWithoutDoubt)
+        {
+            let (uid, sequence) = (owed.uid.clone(), owed.sequence);
+            lane.add_doubt(uid, sequence);
         }
+        let mut entry = Self { told: record.told, lane: Some(Box::new(lane)) };
+        entry.tidy();
         entry
     }
 
     /// What is kept of it. A fetched version that the position has passed has done its work.
-    pub(super) fn record(&self, position: Option<ResourceVersion>) -> KeyRecord {
+    pub(super) fn record(&self, position: Option<Sequence>) -> KeyRecord {
+        let Some(lane) = self.lane() else { return KeyRecord { told: self.told.clone(), ..KeyRecord::default() } };
         KeyRecord {
             told: self.told.clone(),
-            predecessor: self.predecessor.as_ref().map(|debt| debt.owed.clone()),
-            owed: self.owed.as_ref().map(|debt| debt.owed.clone()),
-            doubts: self.doubts.clone(),
-            fetched: self.fetched.filter(|fetched| position.is_none_or(|position| *fetched > position)),
+            predecessor: lane.predecessor.as_ref().map(|debt| debt.owed.clone()),
+            owed: lane.owed.as_ref().map(|debt| debt.owed.clone()),
+            doubts: lane.doubts.clone(),
+            fetched: lane.fetched.filter(|fetched| position.is_none_or(|position| *fetched > position)),
         }
     }
 
-    /// Whether what is told next has to be fetched first.
-    pub(super) fn lacks_bytes(&self) -> bool {
-        self.head().is_some_and(|debt| debt.object.is_none() && debt.owed.state == OwedState::Present)
+    pub(super) fn lane(&self) -> Option<&Lane> {
+        self.lane.as_deref()
+    }
+
+    pub(super) fn lane_mut(&mut self) -> Option<&mut Lane> {
+        self.lane.as_deref_mut()
+    }
+
+    /// The lane, made if there is none.
+    pub(super) fn open_lane(&mut self) -> &mut Lane {
+        self.lane.get_or_insert_default()
+    }
+
+    /// Gives the lane back when nothing is under way in it.
+    pub(super) fn tidy(&mut self) {
+        if self.lane.as_ref().is_some_and(|lane| lane.is_at_rest()) {
+            self.lane = None;
+        }
+    }
+
+    /// Whether nothing is known of the key.
+    pub(super) fn is_empty(&self) -> bool {
+        self.told.is_none() && self.lane.is_none()
+    }
+
+    pub(super) fn owes(&self) -> bool {
+        self.lane().is_some_and(|lane| lane.head().is_some())
+    }
+
+    /// Whether what is told next has to be asked for first.
+    pub(super) fn lacks_answer(&self) -> bool {
+        self.lane().and_then(Lane::head).is_some_and(|debt| match debt.owed.state {
+            OwedState::Present => debt.object.is_none(),
+            OwedState::Missing => true,
+            OwedState::Gone | OwedState::Left => false,
+        })
+    }
+
+    /// The newest state that is told, owed, in doubt, in flight or fetched, whatever the incarnation.
+    pub(super) fn newest(&self) -> Option<Sequence> {
+        let told = self.told.as_ref().map(|told| told.sequence);
+        told.max(self.lane().and_then(Lane::newest))
+    }
+
+    /// The same within one incarnation.
+    pub(super) fn newest_of(&self, uid: &Uid) -> Option<Sequence> {
+        let told = self.told.iter().filter(|told| told.uid == *uid).map(|told| told.sequence);
+        let debts = self.lane().into_iter().flat_map(|lane| lane.predecessor.iter().chain(&lane.owed));
+        let debts = debts.filter(|debt| debt.owed.uid == *uid).map(|debt| debt.owed.sequence);
+        told.chain(debts).max().max(self.known(uid))
+    }
+
+    /// The newest state of this incarnation that the sink has or may have; `None` if it cannot know of it.
+    pub(super) fn known(&self, uid: &Uid) -> Option<Sequence> {
+        let told = self.told.iter().filter(|told| told.uid == *uid).map(|told| told.sequence);
+        let doubts = self.lane().into_iter().flat_map(|lane| &lane.doubts).filter(|doubt| doubt.uid == *uid);
+        told.chain(doubts.map(|doubt| doubt.sequence)).max()
+    }
+
+    /// The incarnations that the sink has or may have been told of: told first, then in doubt.
+    pub(super) fn known_uids(&self) -> Vec<Uid> {
+        let mut uids: Vec<Uid> = self.told.iter().map(|told| told.uid.clone()).collect();
+        for doubt in self.lane().into_iter().flat_map(|lane| &lane.doubts) {
+            if !uids.contains(&doubt.uid) {
+                uids.push(doubt.uid.clone());
+            }
+        }
+        uids
+    }
+
+    /// Whether the route will have told that the object is there, once it owes nothing any more.
+    pub(super) fn leaves_present(&self) -> bool {
+        match self.lane().and_then(|lane| lane.owed.as_ref()) {
+            Some(debt) => debt.is_present(),
+            None => self.told.is_some() && self.lane().is_none_or(|lane| lane.predecessor.is_none()),
+        }
+    }
+}
+
+impl Lane {
+    /// The debt that is told next: the deletion of an earlier incarnation goes first.
+    pub(super) fn head(&self) -> Option<&Debt> {
+        self.predecessor.as_ref().or(self.owed.as_ref())
+    }
+
+    pub(super) fn head_mut(&mut self) -> Option<&mut Debt> {
+        self.predecessor.as_mut().or(self.owed.as_mut())
+    }
+
+    fn newest(&self) -> Option<Sequence> {
+        let debts = self.predecessor.iter().chain(&self.owed).map(|debt| debt.owed.sequence);
+        let doubts = self.doubts.iter().map(|doubt| doubt.sequence);
+        let in_flight = self.in_flight.iter().map(|in_flight| in_flight.sequence);
+        debts.chain(doubts).chain(in_flight).chain(self.fetched).max()
+    }
+
+    // A failure that is remembered is no reason to keep a lane: the next debt's first attempt comes sooner then.
+    fn is_at_rest(&self) -> bool {
+        self.head().is_none()
+            && self.in_flight.is_none()
+            && self.doubts.is_empty()
+            && self.fetched.is_none()
+            && self.place.is_none()
     }
 
     /// A change deserves a try of its own, but not sooner than the sink allows.
@@ -111,58 +234,10 @@ impl Entry {
         self.backed_off_until = until;
     }
 
-    pub(super) fn is_forgettable(&self) -> bool {
-        self.told.is_none()
-            && !self.owes()
-            && self.in_flight.is_none()
-            && self.doubts.is_empty()
-            && self.fetched.is_none()
-    }
-
-    pub(super) fn owes(&self) -> bool {
-        self.owed.is_some() || self.predecessor.is_some()
-    }
-
-    /// The debt that is told next: the deletion of an earlier incarnation goes first.
-    pub(super) fn head(&self) -> Option<&Debt> {
-        self.predecessor.as_deref().or(self.owed.as_deref())
-    }
-
-    /// The newest version that is told, owed, in doubt, in flight or fetched, whatever the incarnation.
-    pub(super) fn newest(&self) -> Option<ResourceVersion> {
-        let debts = self.predecessor.iter().chain(&self.owed).map(|debt| debt.owed.resource_version);
-        let doubts = self.doubts.iter().map(|doubt| doubt.resource_version);
-        let told = self.told.iter().map(|told| told.resource_version);
-        let in_flight = self.in_flight.iter().map(|in_flight| in_flight.resource_version);
-        debts.chain(doubts).chain(told).chain(in_flight).chain(self.fetched).max()
-    }
-
-    /// The newest version of this incarnation that the sink has or may have; `None` if it cannot know of it.
-    pub(super) fn known(&self, uid: &Uid) -> Option<ResourceVersion> {
-        let told = self.told.iter().filter(|told| told.uid == *uid).map(|told| told.resource_version);
-        let doubts = self.doubts.iter().filter(|doubt| doubt.uid == *uid).map(|doubt| doubt.resource_version);
-        told.chain(doubts).max()
-    }
-
-    /// The incarnations that the sink has or may have been told of: told first, then in doubt.
-    pub(super) fn known_uids(&self) -> Vec<Uid> {
-        let mut uids: Vec<Uid> = self.told.iter().map(|told| told.uid.clone()).collect();
-        for doubt in &self.doubts {
-            if !uids.contains(&doubt.uid) {
-                uids.push(doubt.uid.clone());
-            }
-        }
-        uids
-    }
-
-    pub(super) fn is_doubtful(&self, uid: &Uid) -> bool {
-        self.doubts.iter().any(|doubt| doubt.uid == *uid)
-    }
-
-    pub(super) fn add_doubt(&mut self, uid: Uid, resource_version: ResourceVersion) {
+    pub(super) fn add_doubt(&mut self, uid: Uid, sequence: Sequence) {
         match self.doubts.iter_mut().find(|doubt| doubt.uid == uid) {
-            Some(doubt) => doubt.resource_version = doubt.resource_version.max(resource_version),
-            None => self.doubts.push(Doubt { uid, resource_version }),
+            Some(doubt) => doubt.sequence = doubt.sequence.max(sequence),
+            None => self.doubts.push(Doubt { uid, sequence }),
         }
     }
 

@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher24;
 use super::Event;
 use super::path::{Path, PathSet};
 use super::spans::{SpanError, kept_spans, member_span};
-use crate::model::{Key, Object, Origin, PayloadMode, ResourceVersion, Uid, What};
+use crate::model::{Cause, Key, Object, Origin, PayloadMode, Sequence, Uid, What};
 
 /// What all events of a route have in common.
 #[derive(Clone, Debug)]
@@ -22,13 +22,8 @@ pub struct RouteAttributes {
     pub group: String,
     /// The plural, as in the API path.
     pub resource: String,
-    /// Whether the feed has a selector. Then what a watch shows as a deletion need not be one, and the same incarnation
-    /// can go more than once: each of its deletions is an event of its own.
-    pub selected: bool,
     /// The first part of each event's `type`.
     pub type_prefix: String,
-    /// The epoch of the sequences.
-    pub epoch: u64,
 }
 
 /// One thing to tell, as the engine publishes it.
@@ -44,11 +39,16 @@ pub struct Occurrence<'a> {
     pub key: &'a Key,
     /// The incarnation.
     pub uid: &'a Uid,
-    /// The state's version; of an inferred deletion the newest that was told or attempted.
-    pub resource_version: ResourceVersion,
-    /// The object; absent on an inferred deletion, of which no body is invented.
+    /// The state's place in the order; of what was inferred that of the newest state that was told or attempted.
+    pub sequence: Sequence,
+    /// How often the cluster's counter had stepped back before.
+    pub rewinds: u32,
+    /// Why it is told.
+    pub cause: Cause,
+    /// The object; absent where no watch showed that it is gone, since no body is invented, and where it has left the
+    /// route's selection, since what is outside of that is nobody's to see.
     pub object: Option<&'a Object>,
-    /// Whether this is a deletion that no watch showed.
+    /// Whether no watch showed that it is gone or has left.
     pub inferred: bool,
     /// How the change came to be known.
     pub origin: Origin,
@@ -66,6 +66,7 @@ pub struct Encoder {
     source: String,
     mode: PayloadMode,
     omitted: PathSet,
+    recipe: String,
     // What the change fingerprint leaves out: the omitted parts, and what alters with every write.
     unchanging: PathSet,
     fingerprint_key: [u8; 16],
@@ -76,12 +77,20 @@ impl Encoder {
     pub fn new(route: RouteAttributes, mode: PayloadMode, omitted: Vec<Path>, fingerprint_key: [u8; 16]) -> Self {
         let group = if route.group.is_empty() { "core" } else { &route.group };
         let source = format!("/clusters/{}/apis/{group}/{}", route.cluster, route.resource);
+        let mut paths: Vec<String> = omitted.iter().map(|path| format!("{path:?}")).collect();
+        paths.sort();
+        let recipe = format!("any without {}", paths.join(" "));
         let omitted = PathSet::from_iter(omitted);
         let mut unchanging = omitted.clone();
         for path in ["metadata.resourceVersion", "metadata.generation", "metadata.managedFields"] {
             unchanging.insert(&path.parse().expect("these are paths"));
         }
-        Self { route, source, mode, omitted, unchanging, fingerprint_key }
+        Self { route, source, mode, omitted, recipe, unchanging, fingerprint_key }
+    }
+
+    /// How change fingerprints are made, as text: those of another recipe say nothing.
+    pub fn recipe(&self) -> &str {
+        &self.recipe
     }
 
     /// The fingerprint by which two states of an object are the same to this route (`changes: any`): over the object
@@ -113,19 +122,27 @@ impl Encoder {
     }
 
     fn id(&self, occurrence: &Occurrence<'_>, spans: &[Range<usize>]) -> String {
-        match (occurrence.what, occurrence.object) {
-            (What::Deleted, _) | (_, None) if self.route.selected => {
-                format!("{}-{}-deleted", occurrence.uid, occurrence.resource_version)
-            }
+        let (uid, version) = (occurrence.uid, occurrence.sequence.resource_version());
+        let mut id = match (occurrence.what, occurrence.object) {
             // A deletion that was seen and one that was inferred are the same event.
-            (What::Deleted, _) | (_, None) => format!("{}-deleted", occurrence.uid),
+            (What::Deleted, _) => format!("{uid}-deleted"),
+            (what, None) => format!("{uid}-{version}-{}", what.as_str()),
             (what, Some(object)) => {
                 // Over the object as sent whatever the payload mode, so that all sinks have one id for one change.
                 let fingerprint = self.fingerprint(&object.bytes, spans);
-                let (uid, version) = (occurrence.uid, occurrence.resource_version);
                 format!("{uid}-{version}-{}-{fingerprint:016x}", what.as_str())
             }
+        };
+        // Another life of the cluster, another selection, another resync: another event, though the object is the same.
+        if occurrence.rewinds > 0 {
+            id.push_str(&format!("-e{}", occurrence.rewinds));
         }
+        match occurrence.cause {
+            Cause::Change => {}
+            Cause::Selection(revision) => id.push_str(&format!("-s{revision}")),
+            Cause::Resync(number) => id.push_str(&format!("-r{number}")),
+        }
+        id
     }
 
     fn fingerprint(&self, text: &[u8], spans: &[Range<usize>]) -> u64 {
@@ -152,8 +169,8 @@ impl Encoder {
             put("namespace", namespace);
         }
         put("name", occurrence.key.name());
-        put("uid", occurrence.uid.as_str());
-        put("resourceVersion", &occurrence.resource_version.to_string());
+        put("uid", &occurrence.uid.to_string());
+        put("resourceVersion", &occurrence.sequence.resource_version().to_string());
         serde_json::Value::from(reference).to_string().into()
     }
 
@@ -176,7 +193,8 @@ impl Encoder {
         put("partitionkey", format!("{}/{group}/{}/{key}", route.cluster, route.resource));
         let suffix = if occurrence.inferred { "d" } else { "" };
         // A width is a minimum: versions of more than 20 digits exceed every counter there is.
-        put("sequence", format!("{:010}-{:020}{suffix}", route.epoch, occurrence.resource_version.get()));
+        let (epoch, version) = (occurrence.sequence.epoch(), occurrence.sequence.resource_version());
+        put("sequence", format!("{:010}-{:020}{suffix}", epoch.get(), version.get()));
         put("cluster", route.cluster.clone());
         put("apigroup", group.to_owned());
         put("apiversion", api_version.to_owned());
@@ -186,7 +204,7 @@ impl Encoder {
         }
         put("name", key.name().to_owned());
         put("uid", occurrence.uid.to_string());
-        put("resourceversion", occurrence.resource_version.to_string());
+        put("resourceversion", version.to_string());
         if let Some(generation) = occurrence.object.and_then(|object| object.metadata.generation) {
             put("generation", generation.to_string());
         }

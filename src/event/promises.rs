@@ -7,7 +7,7 @@ use cloudevents::AttributesReader;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Key, Metadata, Object, Origin, ResourceVersion, Uid, What};
+use crate::model::{Cause, Epoch, Key, Metadata, Object, Origin, ResourceVersion, Sequence, Uid, What};
 
 const TEXT: &str = r#"{"apiVersion":"example.com/v1","kind":"MyApp","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","note":"\"é\""},"managedFields":[{"manager":"kubectl","time":"2026-01-02T00:00:00Z"}],"name":"shop","namespace":"team-a","resourceVersion":"42","uid":"u-1"},"spec":{"image":"shop:1","ratio":1.0}}"#;
 
@@ -28,17 +28,11 @@ fn object(text: &str, at: u128) -> Object {
 }
 
 fn encoder(mode: PayloadMode, omitted: &[&str]) -> Encoder {
-    encoder_of(mode, omitted, false)
-}
-
-fn encoder_of(mode: PayloadMode, omitted: &[&str], selected: bool) -> Encoder {
     let route = RouteAttributes {
         cluster: "prod".into(),
         group: "example.com".into(),
         resource: "myapps".into(),
-        selected,
         type_prefix: "dev.crier.resource".into(),
-        epoch: 1_700_000_000,
     };
     Encoder::new(route, mode, omitted.iter().map(|path| path.parse().unwrap()).collect(), [7; 16])
 }
@@ -53,7 +47,9 @@ fn occurrence<'a>(what: What, object: &'a Object) -> Occurrence<'a> {
         kind: "MyApp",
         key: &object.metadata.key,
         uid: &object.metadata.uid,
-        resource_version: object.metadata.resource_version,
+        sequence: Sequence::new(Epoch::new(1_700_000_000), object.metadata.resource_version),
+        rewinds: 0,
+        cause: Cause::Change,
         object: Some(object),
         inferred: false,
         origin: Origin::Watch,
@@ -180,9 +176,21 @@ fn neither_data_nor_secrets_are_in_the_debug_text() {
 }
 
 #[test]
-fn under_a_selector_one_incarnation_may_go_twice_and_each_is_an_event_of_its_own() {
-    let encoder = encoder_of(PayloadMode::Object, OMITTED, true);
-    let id = |at| encoder.encode(&occurrence(What::Deleted, &object(TEXT, at))).unwrap().id().to_owned();
-    assert_ne!(id(42), id(50), "a stream that drops repeats by id would drop the second");
-    assert_eq!(id(42), id(42));
+fn another_life_selection_or_resync_is_another_event_and_what_has_left_shows_nothing() {
+    let object = object(TEXT, 42);
+    let encoder = encoder(PayloadMode::Object, OMITTED);
+    let id = |occurrence: &Occurrence<'_>| encoder.encode(occurrence).unwrap().id().to_owned();
+    let plain = occurrence(What::Updated, &object);
+    let rewound = Occurrence { rewinds: 2, ..plain.clone() };
+    assert_eq!(id(&rewound), format!("{}-e2", id(&plain)));
+    let edited = Occurrence { rewinds: 2, cause: Cause::Selection(3), ..plain.clone() };
+    assert_eq!(id(&edited), format!("{}-e2-s3", id(&plain)));
+    let again = Occurrence { cause: Cause::Resync(1), ..plain.clone() };
+    assert_eq!(id(&again), format!("{}-r1", id(&plain)));
+    let left = Occurrence { what: What::Left, object: None, ..plain };
+    let event = encoder.encode(&left).unwrap();
+    assert_eq!(event.id(), "u-1-42-left");
+    assert_eq!(event.attribute("dataschema"), Some("urn:crier:payload:reference:v1"));
+    let deleted = Occurrence { rewinds: 1, ..inferred(&object) };
+    assert_eq!(id(&deleted), "u-1-deleted-e1");
 }

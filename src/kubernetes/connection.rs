@@ -75,6 +75,9 @@ impl ConnectionError {
     }
 }
 
+/// The media type of whole objects.
+pub(super) const JSON: &str = "application/json";
+
 /// A connection that all feeds share.
 pub struct Connection {
     // `None` in tests, which bring a client of their own.
@@ -106,10 +109,14 @@ impl Connection {
         Arc::new(Self { settings: None, client, rate, renewed: tokio::sync::Mutex::new(None) })
     }
 
+    /// The client as it is now; its requests are not counted by the rate.
+    pub(super) fn client(&self) -> kube::Client {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Sends one request. After a 401 the credentials are taken anew for the next one.
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let response = client.send(request).await;
+        let response = self.client().send(request).await;
         if response.as_ref().is_ok_and(|response| response.status() == StatusCode::UNAUTHORIZED) {
             self.renew().await;
         }
@@ -117,9 +124,9 @@ impl Connection {
     }
 
     /// Asks for a path; what comes is a body that succeeded, or the failure that the API server named.
-    pub(super) async fn get(self: &Arc<Self>, path: &str) -> Result<Body, Failure> {
+    pub(super) async fn get(self: &Arc<Self>, path: &str, accept: &'static str) -> Result<Body, Failure> {
         let request = Request::get(path)
-            .header(ACCEPT, HeaderValue::from_static("application/json"))
+            .header(ACCEPT, HeaderValue::from_static(accept))
             // A compressed watch comes in members of which decoders read the first only.
             .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"))
             .body(Body::empty())
@@ -150,7 +157,12 @@ impl Connection {
 
     /// Asks for a path and reads all of the answer.
     pub(super) async fn read(self: &Arc<Self>, path: &str) -> Result<Bytes, Failure> {
-        let body = self.get(path).await?;
+        self.read_as(path, JSON).await
+    }
+
+    /// The same, in this media type.
+    pub(super) async fn read_as(self: &Arc<Self>, path: &str, accept: &'static str) -> Result<Bytes, Failure> {
+        let body = self.get(path, accept).await?;
         let collected = tokio::time::timeout(REQUEST_TIMEOUT, body.collect()).await;
         let collected = collected.map_err(|_| Failure::Other("the answer did not end in time".to_owned()))?;
         collected.map(|body| body.to_bytes()).map_err(|error| Failure::Other(format!("the answer broke off: {error}")))

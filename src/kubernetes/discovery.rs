@@ -64,7 +64,21 @@ pub(super) fn read_served(collection: &Collection, version: &str, body: &[u8]) -
         let message = format!("{} belongs to no namespace: remove `namespaces` from the route", collection.full_name());
         return Err(Failure::NotFound(message));
     }
-    Ok(Some(Served { version: version.to_owned(), kind: found.kind }))
+    Ok(Some(Served { version: version.to_owned(), kind: found.kind, defined: false }))
+}
+
+/// The path of the CustomResourceDefinition that would define this collection's kind; built-in kinds of the core group
+/// have none.
+pub(super) fn definition_path(collection: &Collection) -> Option<String> {
+    let name = (!collection.group.is_empty()).then(|| collection.full_name())?;
+    Some(format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"))
+}
+
+/// Whether a failure to read that definition says that there is none: a 404 of the definition, in so many words, not of
+/// the path or of an API server that is still beginning.
+pub(super) fn says_undefined(collection: &Collection, failure: &Failure) -> bool {
+    let text = format!("customresourcedefinitions.apiextensions.k8s.io \"{}\" not found", collection.full_name());
+    matches!(failure, Failure::NotFound(reason) if *reason == text)
 }
 
 #[cfg(test)]
@@ -96,12 +110,15 @@ mod tests {
     fn a_resource_is_found_by_its_plural_and_a_namespace_must_fit() {
         let body = br#"{"resources":[{"name":"myapps/status","kind":"MyApp","namespaced":false},
             {"name":"myapps","kind":"MyApp","namespaced":true},{"name":"zones","kind":"Zone","namespaced":false}]}"#;
-        let served = Served { version: "v1".into(), kind: "MyApp".into() };
+        let served = Served { version: "v1".into(), kind: "MyApp".into(), defined: false };
         assert_eq!(read_served(&collection(Some("a")), "v1", body).unwrap(), Some(served));
         let zones = |namespace| Collection { resource: "zones".into(), ..collection(namespace) };
         assert_eq!(read_served(&zones(None), "v1", body).unwrap().unwrap().kind, "Zone");
         let Err(Failure::NotFound(text)) = read_served(&zones(Some("a")), "v1", body) else { panic!("accepted") };
         assert_eq!(text, "zones.example.com belongs to no namespace: remove `namespaces` from the route");
+        let gone = |text: &str| says_undefined(&collection(None), &Failure::NotFound(text.to_owned()));
+        assert!(gone("customresourcedefinitions.apiextensions.k8s.io \"myapps.example.com\" not found"));
+        assert!(!gone("404 page not found") && !gone("the server could not find the requested resource"));
         let absent = Collection { resource: "others".into(), ..collection(None) };
         assert_eq!(read_served(&absent, "v1", body).unwrap(), None);
     }

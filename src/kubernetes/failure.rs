@@ -27,6 +27,9 @@ pub enum Failure {
     /// 404: the kind, or the object, is not there.
     #[error("not found: {0}")]
     NotFound(String),
+    /// The kind is not there, and the definition that made it one was seen to be gone.
+    #[error("not found: {0}")]
+    KindGone(String),
     /// 403: the permission is missing; the API server's text names verb and resource.
     #[error("not permitted: {0}")]
     Forbidden(String),
@@ -43,7 +46,7 @@ pub enum Failure {
 
 impl Failure {
     /// The failure of an answer with this status. The body may be a `Status` over several lines, or plain text.
-    pub(super) fn of_response(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Self {
+    pub fn of_response(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Self {
         let parsed = serde_json::from_slice::<StatusError>(body).ok();
         let text = String::from_utf8_lossy(&body[..body.len().min(1_024)]).trim().to_owned();
         let message = parsed.as_ref().map_or(text, |status| status.message.clone());
@@ -65,7 +68,7 @@ impl Failure {
     }
 
     /// The failure that an `ERROR` event names.
-    pub(super) fn of_status(status: &StatusError) -> Self {
+    pub fn of_status(status: &StatusError) -> Self {
         let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if status.is_expired() {
             return Self::Expired(status.message.clone());

@@ -9,6 +9,7 @@ mod failure;
 mod lines;
 mod list;
 mod metadata;
+mod namespaces;
 mod rate;
 mod requests;
 mod watch_line;

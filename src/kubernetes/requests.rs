@@ -10,16 +10,19 @@ use futures::{StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::Connection;
-use super::discovery::{read_served, read_versions};
+use super::connection::{Connection, JSON};
+use super::discovery::{definition_path, read_served, read_versions, says_undefined};
 use super::failure::Failure;
 use super::lines::LineSplitter;
 use super::list::{ListPage, read_page};
 use super::metadata::{TypeMeta, read_object};
 use super::watch_line::{WatchLine, read_watch_line};
-use crate::model::{Key, Object, ResourceVersion, Served};
+use crate::model::{Key, Object, ResourceVersion, Served, Uid};
 
 const PAGE: u32 = 500;
+/// Objects without anything but their metadata, in a list and in a watch.
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// A watch is given up this long after the server should have ended it: the connection is half open.
 const WATCH_MARGIN: Duration = Duration::from_secs(10);
 /// A streaming list has come to its end mark by then, or has failed.
@@ -56,12 +59,19 @@ impl Collection {
         if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) }
     }
 
-    fn path(&self, served: &Served, namespace: Option<&str>) -> String {
+    /// The path of its objects, as it is served.
+    pub fn path(&self, served: &Served, namespace: Option<&str>) -> String {
         let scope = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
         format!("{}/{}{scope}/{}", self.group_path(), served.version, self.resource)
     }
 
-    fn query(&self, served: &Served, parameters: &[(&str, &str)]) -> String {
+    /// Whether the API server selects among its objects.
+    pub fn is_selective(&self) -> bool {
+        !self.label_selector.is_empty() || !self.field_selector.is_empty()
+    }
+
+    /// Path and query of a request for the collection, with its selectors.
+    pub fn query(&self, served: &Served, parameters: &[(&str, &str)]) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(parameters);
         for (name, value) in [("labelSelector", &self.label_selector), ("fieldSelector", &self.field_selector)] {
@@ -70,6 +80,20 @@ impl Collection {
             }
         }
         format!("{}?{}", self.path(served, self.namespace.as_deref()), query.finish())
+    }
+
+    /// A list of one object by its name, if it is in the selection; or whether it is or not.
+    pub fn query_of(&self, served: &Served, key: &Key, selected: bool) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        let mut fields = format!("metadata.name={}", key.name());
+        if selected && !self.field_selector.is_empty() {
+            fields = format!("{fields},{}", self.field_selector);
+        }
+        query.append_pair("fieldSelector", &fields);
+        if selected && !self.label_selector.is_empty() {
+            query.append_pair("labelSelector", &self.label_selector);
+        }
+        format!("{}?{}", self.path(served, key.namespace()), query.finish())
     }
 }
 
@@ -131,11 +155,9 @@ impl Requests {
             Err(pinned) => pinned,
         };
         let collection = &*self.collection;
-        let not_served = |detail: &str| {
-            Failure::NotFound(format!("the API server does not serve {}: {detail}", collection.full_name()))
-        };
+        let was_defined = self.found().is_some_and(|served| served.defined);
         let body = match self.connection.read(&collection.group_path()).await {
-            Err(Failure::NotFound(_)) => return Err(not_served("its group is not known")),
+            Err(Failure::NotFound(_)) => return Err(self.not_served("its group is not known", was_defined).await),
             body => body?,
         };
         let versions = read_versions(collection, &body)?;
@@ -145,7 +167,8 @@ impl Requests {
                 Err(Failure::NotFound(_)) => continue,
                 body => body?,
             };
-            if let Some(served) = read_served(collection, version, &body)? {
+            if let Some(mut served) = read_served(collection, version, &body)? {
+                served.defined = was_defined || self.is_defined().await;
                 let served = Arc::new(served);
                 let found = Found { served: Some(Arc::clone(&served)), confirmed: true };
                 *self.found.write().unwrap_or_else(PoisonError::into_inner) = found;
@@ -153,10 +176,34 @@ impl Requests {
             }
         }
         let versions = versions.join(", ");
-        Err(match wanted {
-            Some(wanted) => not_served(&format!("it is not in version {wanted}; its group has {versions}")),
-            None => not_served(&format!("it is in none of its group's versions, {versions}")),
-        })
+        let detail = match wanted {
+            Some(wanted) => format!("it is not in version {wanted}; its group has {versions}"),
+            None => format!("it is in none of its group's versions, {versions}"),
+        };
+        Err(self.not_served(&detail, was_defined).await)
+    }
+
+    /// Whether a CustomResourceDefinition defines the kind. Where that may not be read it is not known, and then the kind
+    /// is never taken for gone.
+    async fn is_defined(&self) -> bool {
+        match definition_path(&self.collection) {
+            Some(path) => self.connection.read(&path).await.is_ok(),
+            None => false,
+        }
+    }
+
+    /// The kind is not served: for want of a version, because something has not begun yet, or because its definition is
+    /// gone, and with it all its objects.
+    async fn not_served(&self, detail: &str, was_defined: bool) -> Failure {
+        let reason = format!("the API server does not serve {}: {detail}", self.collection.full_name());
+        if was_defined
+            && let Some(path) = definition_path(&self.collection)
+            && let Err(failure) = self.connection.read(&path).await
+            && says_undefined(&self.collection, &failure)
+        {
+            return Failure::KindGone(reason);
+        }
+        Failure::NotFound(reason)
     }
 
     /// An answer that the collection is not there makes what discovery found doubtful.
@@ -182,21 +229,35 @@ impl Requests {
     ///
     /// # Errors
     /// As the API server answers; the list as a whole has failed then.
-    pub async fn list_page(&self, token: Option<&str>, take: impl FnMut(Object)) -> Result<ListPage, Failure> {
+    pub async fn list_page(
+        &self,
+        token: Option<&str>,
+        metadata_only: bool,
+        take: impl FnMut(Object),
+    ) -> Result<ListPage, Failure> {
         let limit = PAGE.to_string();
         let mut parameters = vec![("limit", &*limit)];
         parameters.extend(token.map(|token| ("continue", token)));
         let served = self.served().await?;
-        let body = self.noting_absence(self.connection.read(&self.collection.query(&served, &parameters)).await)?;
+        let accept = if metadata_only { METADATA_LIST } else { JSON };
+        let query = self.collection.query(&served, &parameters);
+        let body = self.noting_absence(self.connection.read_as(&query, accept).await)?;
         self.page(&served, &body, take)
     }
 
-    /// The object of this key, or `None`.
+    /// The object of this key, or `None` where it is not in the collection's selection.
     ///
     /// # Errors
     /// As the API server answers.
     pub async fn get(&self, key: &Key) -> Result<Option<Object>, Failure> {
         let served = self.served().await?;
+        if self.collection.is_selective() {
+            // What is read by name alone may be outside of the selection.
+            let body = self.connection.read(&self.collection.query_of(&served, key, true)).await?;
+            let mut found = None;
+            self.page(&served, &body, |object| found = Some(object))?;
+            return Ok(found);
+        }
         match self.connection.read(&format!("{}/{}", self.collection.path(&served, key.namespace()), key.name())).await
         {
             Ok(body) => read_object(body, Some(&self.type_meta(&served)))
@@ -205,6 +266,20 @@ impl Requests {
             Err(Failure::NotFound(_)) => Ok(None),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// The incarnation that is there under this key, in the selection or not. It asks for a list of one, for which no
+    /// other permission is needed than the feed has.
+    ///
+    /// # Errors
+    /// As the API server answers.
+    pub async fn look(&self, key: &Key) -> Result<Option<Uid>, Failure> {
+        let served = self.served().await?;
+        let query = self.collection.query_of(&served, key, false);
+        let body = self.connection.read_as(&query, METADATA_LIST).await?;
+        let mut found = None;
+        self.page(&served, &body, |object| found = Some(object.metadata.uid.clone()))?;
+        Ok(found)
     }
 
     /// The changes after `from`, for about `duration`. The stream ends after its first failure, or cleanly.
@@ -223,7 +298,7 @@ impl Requests {
             ("resourceVersion", &*from),
             ("timeoutSeconds", &*seconds),
         ];
-        self.stream(&parameters, duration + WATCH_MARGIN).await
+        self.stream(&parameters, JSON, duration + WATCH_MARGIN).await
     }
 
     /// The collection as it is now, object by object, up to a bookmark that marks its end (KEP-3157). Not all servers
@@ -231,7 +306,10 @@ impl Requests {
     ///
     /// # Errors
     /// As the API server answers.
-    pub async fn stream_list(&self) -> Result<BoxStream<'static, Result<WatchLine, Failure>>, Failure> {
+    pub async fn stream_list(
+        &self,
+        metadata_only: bool,
+    ) -> Result<BoxStream<'static, Result<WatchLine, Failure>>, Failure> {
         let parameters = [
             ("watch", "1"),
             ("sendInitialEvents", "true"),
@@ -239,16 +317,18 @@ impl Requests {
             ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", "300"),
         ];
-        self.stream(&parameters, STREAMING_LIST).await
+        self.stream(&parameters, if metadata_only { METADATA } else { JSON }, STREAMING_LIST).await
     }
 
     async fn stream(
         &self,
         parameters: &[(&str, &str)],
+        accept: &'static str,
         at_most: Duration,
     ) -> Result<BoxStream<'static, Result<WatchLine, Failure>>, Failure> {
         let served = self.served().await?;
-        let body = self.noting_absence(self.connection.get(&self.collection.query(&served, parameters)).await)?;
+        let body =
+            self.noting_absence(self.connection.get(&self.collection.query(&served, parameters), accept).await)?;
         // From the answer on: what came before it is no part of the watch.
         let deadline = Instant::now() + at_most;
         let state = Watch {

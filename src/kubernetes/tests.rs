@@ -19,7 +19,7 @@ struct Server {
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-/// Discovery, two requests, is always the same; what it is followed by is the script's.
+/// Discovery, three requests, is always the same; what it is followed by is the script's.
 async fn answer(State(server): State<Server>, uri: Uri) -> Response {
     server.asked.lock().unwrap().push(uri.to_string());
     match uri.path() {
@@ -27,6 +27,7 @@ async fn answer(State(server): State<Server>, uri: Uri) -> Response {
         "/apis/example.com/v1" => {
             r#"{"resources":[{"name":"myapps","kind":"MyApp","namespaced":true}]}"#.into_response()
         }
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/myapps.example.com" => "{}".into_response(),
         _ => (server.script)(&uri),
     }
 }
@@ -85,7 +86,7 @@ async fn a_watch_gives_the_objects_bytes_as_sent_and_ends_cleanly() {
     let lines = watch(&requests).await;
     let [Ok(WatchLine::Added(added)), Ok(WatchLine::Bookmark { .. })] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!(added.bytes, object("a", 7).as_bytes());
-    let asked = asked.lock().unwrap()[2].clone();
+    let asked = asked.lock().unwrap()[3].clone();
     assert_eq!(
         asked,
         "/apis/example.com/v1/myapps?watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=200&labelSelector=tier+in+%28a%2Cb%29"
@@ -143,19 +144,27 @@ async fn pages_are_read_by_their_tokens_and_a_missing_object_is_none() {
         match query {
             "" => StatusCode::NOT_FOUND.into_response(),
             query if query.contains("continue=t%2F1") => page("", "b"),
+            query if query.contains("metadata.name") => {
+                r#"{"metadata":{"resourceVersion":"9"},"items":[]}"#.into_response()
+            }
             _ => page("t/1", "a"),
         }
     })
     .await;
     let mut names = Vec::new();
-    let first = requests.list_page(None, |object| names.push(object.metadata.key.name().to_owned())).await.unwrap();
+    let first =
+        requests.list_page(None, false, |object| names.push(object.metadata.key.name().to_owned())).await.unwrap();
     let second = requests
-        .list_page(first.next.as_deref(), |object| names.push(object.metadata.key.name().to_owned()))
+        .list_page(first.next.as_deref(), false, |object| names.push(object.metadata.key.name().to_owned()))
         .await
         .unwrap();
     assert_eq!((names, second.next, second.resource_version), (vec!["a".into(), "b".into()], None, version(9)));
     assert_eq!(requests.get(&Key::new("n", "gone")).await, Ok(None));
-    assert_eq!(asked.lock().unwrap()[4], "/apis/example.com/v1/namespaces/n/myapps/gone");
+    assert_eq!(
+        asked.lock().unwrap()[5],
+        "/apis/example.com/v1/namespaces/n/myapps?fieldSelector=metadata.name%3Dgone&labelSelector=tier+in+%28a%2Cb%29",
+        "by its name alone it would be found outside of the selection, too"
+    );
 }
 
 #[tokio::test]
@@ -165,9 +174,9 @@ async fn a_streaming_list_is_asked_for_by_its_parameters_and_a_server_without_it
         (StatusCode::UNPROCESSABLE_ENTITY, text).into_response()
     })
     .await;
-    let Err(failure) = requests.stream_list().await else { panic!("it was taken") };
+    let Err(failure) = requests.stream_list(false).await else { panic!("it was taken") };
     assert_eq!(failure, Failure::Invalid("sendInitialEvents: Forbidden".into()));
-    let asked = asked.lock().unwrap()[2].clone();
+    let asked = asked.lock().unwrap()[3].clone();
     assert!(
         asked.contains("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"),
         "{asked}"
@@ -226,7 +235,7 @@ async fn a_refused_token_is_taken_anew() {
     write_kubeconfig(folder.path(), address, "new");
     let refused = connection.cluster_uid().await;
     assert!(matches!(refused, Err(Failure::Other(text)) if text.contains("401")));
-    assert_eq!(connection.cluster_uid().await.unwrap().as_str(), "u-kube-system");
+    assert_eq!(connection.cluster_uid().await.unwrap().to_string(), "u-kube-system");
 }
 
 #[tokio::test]

@@ -68,15 +68,25 @@ impl Origin {
     }
 }
 
-/// One observed state of a key: present or gone.
+/// One change that a watch has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The object; of a deletion, its last state with the deletion's own resourceVersion.
     pub object: Object,
-    /// Whether the object exists after this change.
-    pub present: bool,
-    /// How it was seen.
-    pub origin: Origin,
+    /// What the watch calls it.
+    pub kind: ChangeKind,
+}
+
+/// What a watch says of a change. Under a selector for the server an object that comes into the selection is `Added`, and
+/// one that leaves it `Deleted`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// `ADDED`.
+    Added,
+    /// `MODIFIED`.
+    Modified,
+    /// `DELETED`.
+    Deleted,
 }
 
 /// What an event says happened: the last part of the event's `type`.

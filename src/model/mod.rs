@@ -7,13 +7,15 @@ mod choice;
 mod key;
 mod record;
 mod resource_version;
+mod sequence;
 mod status;
 mod verdict;
 
-pub use change::{Change, Metadata, Object, Origin, What};
+pub use change::{Change, ChangeKind, Metadata, Object, Origin, What};
 pub use choice::{Initial, Mode, PayloadMode};
 pub use key::{Key, Uid};
-pub use record::{Doubt, FeedRecord, KeyRecord, Owed, OwedState, Save, Served, Told};
+pub use record::{Cause, Doubt, FeedRecord, KeyRecord, Owed, OwedState, RouteRecord, RouteState, Save, Served, Told};
 pub use resource_version::{ParseResourceVersionError, ResourceVersion};
+pub use sequence::{Epoch, Sequence};
 pub use status::{FeedPhase, FeedStatus, ProcessStatus, RouteCounters, RouteReport};
 pub use verdict::Verdict;

@@ -2,7 +2,7 @@
 //!
 //! Only the data: how it is laid out in bytes is the store's business, when it is written is the engine's.
 
-use super::{Key, ResourceVersion, Uid};
+use super::{Epoch, Key, Origin, ResourceVersion, Sequence, Uid};
 
 /// What the sink has acknowledged of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,9 +10,11 @@ pub struct Told {
     /// The incarnation that was told.
     pub uid: Uid,
     /// Its newest state that the sink has.
-    pub resource_version: ResourceVersion,
+    pub sequence: Sequence,
     /// Fingerprint of the chosen part of that state, keyed per store.
     pub fingerprint: u64,
+    /// By which of the route's recipes the fingerprint was made: by another one it says nothing.
+    pub recipe: u8,
     /// Whether that state bore a deletionTimestamp.
     pub deleting: bool,
 }
@@ -22,11 +24,24 @@ pub struct Told {
 pub enum OwedState {
     /// The object's latest state.
     Present,
-    /// Its deletion; `inferred` when no watch showed it.
-    Gone {
-        /// Found by comparison, not seen.
-        inferred: bool,
-    },
+    /// The object is gone.
+    Gone,
+    /// The object exists, but is no longer in the route's selection.
+    Left,
+    /// One of the two: under a selector for the server it looks the same. Which, is asked for when it is its turn.
+    Missing,
+}
+
+/// Why something is told beside the object's own changes; each such reason gives its events ids of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// The object has changed.
+    #[default]
+    Change,
+    /// The comparison after the edit that made this revision of the route's selection.
+    Selection(u32),
+    /// The resync of this number.
+    Resync(u32),
 }
 
 /// What a route still has to tell about a key.
@@ -34,12 +49,18 @@ pub enum OwedState {
 pub struct Owed {
     /// The incarnation.
     pub uid: Uid,
-    /// Its newest known state; of an inferred deletion the newest that was told or attempted.
-    pub resource_version: ResourceVersion,
-    /// Present or gone.
+    /// Its newest known state; of what was inferred the newest that was told or attempted.
+    pub sequence: Sequence,
+    /// What is to be told.
     pub state: OwedState,
+    /// That it is gone, or has left, was found by comparison: no watch showed it.
+    pub inferred: bool,
+    /// The object is known to have existed before it came into the route's selection.
+    pub existed: bool,
     /// How the newest merged change came to be known.
-    pub origin: super::Origin,
+    pub origin: Origin,
+    /// Why it is told.
+    pub cause: Cause,
     /// How many earlier changes this debt covers.
     pub coalesced: u32,
 }
@@ -50,7 +71,7 @@ pub struct Doubt {
     /// The incarnation.
     pub uid: Uid,
     /// The newest state of it that may have been told.
-    pub resource_version: ResourceVersion,
+    pub sequence: Sequence,
 }
 
 /// All that is kept of a key for one route.
@@ -64,8 +85,8 @@ pub struct KeyRecord {
     pub owed: Option<Owed>,
     /// Attempted without a recorded answer; at most one entry an incarnation.
     pub doubts: Vec<Doubt>,
-    /// The version of a fetched state that ran ahead of the feed's position.
-    pub fetched: Option<ResourceVersion>,
+    /// The place of a fetched state that ran ahead of the feed's position.
+    pub fetched: Option<Sequence>,
 }
 
 impl KeyRecord {
@@ -78,9 +99,13 @@ impl KeyRecord {
 /// What is kept of a feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedRecord {
+    /// The life of the cluster's counter that the versions below belong to.
+    pub epoch: Epoch,
+    /// How often that counter was found to have stepped back.
+    pub rewinds: u32,
     /// The newest resourceVersion that was read, if the next start may resume from it.
     pub position: Option<ResourceVersion>,
-    /// The newest resourceVersion that the feed was ever given: a smaller one of the cluster is a rewind.
+    /// The newest resourceVersion that the feed was given in this epoch: a smaller one of the cluster is a rewind.
     pub newest: Option<ResourceVersion>,
     /// As what the collection was found at the first start; it stays pinned to this version.
     pub served: Option<Served>,
@@ -93,6 +118,38 @@ pub struct Served {
     pub version: String,
     /// The kind.
     pub kind: String,
+    /// Whether a CustomResourceDefinition was seen to define it: only then can the kind itself be seen to be gone.
+    pub defined: bool,
+}
+
+/// What is kept of a route in one feed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteRecord {
+    /// Whether the route has completed a first comparison.
+    pub synced: bool,
+    /// What the route selects, as text; another text is another selection.
+    pub selection: String,
+    /// How often the selection was edited. What was saved under another revision speaks of another selection.
+    pub revision: u32,
+    /// How often a resync was asked for.
+    pub resyncs: u32,
+    /// How fingerprints are made, as text; another text is another recipe.
+    pub recipe: String,
+    /// The number of the recipe that told records name.
+    pub recipe_number: u8,
+}
+
+/// What a route was like when the process ended, as the store gives it back to one of its feeds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteState {
+    /// What was saved of it in this feed.
+    pub record: Option<RouteRecord>,
+    /// What was saved of it in another feed, under the highest revision: it may have read that one before.
+    pub elsewhere: Option<RouteRecord>,
+    /// Whether the route has followed the feed up to the saved position; one that has not lists first.
+    pub followed: bool,
+    /// What was told and owed, in the order of the keys.
+    pub records: Vec<(Key, KeyRecord)>,
 }
 
 /// One transaction: position, told and owed stand or fall together.
@@ -100,8 +157,8 @@ pub struct Served {
 pub struct Save {
     /// The feed's record.
     pub feed: FeedRecord,
-    /// Routes (by their number in the engine) whose first comparison this transaction completes.
-    pub synced: Vec<usize>,
+    /// Every route of the feed, in the order of their numbers.
+    pub routes: Vec<RouteRecord>,
     /// Routes for which the position speaks: they have followed the feed up to it. A route that was out of the
     /// configuration for a while has not.
     pub followed: Vec<usize>,

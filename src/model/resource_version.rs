@@ -3,22 +3,27 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A resourceVersion as KEP-5504 defines it: a decimal number without leading zeros, above zero, of at most 128 bits.
+/// A resourceVersion as KEP-5504 defines it: a decimal number without leading zeros, above zero. KEP-5504 allows 128
+/// bits; here it has at most 94, so that it and its epoch are one number. API servers count in 63.
 ///
 /// Held as a number: comparing digits by length and then by bytes is comparing numbers, and a copyable number needs no
 /// allocation for each of a hundred thousand keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceVersion(u128);
 
-/// The text is not a resourceVersion as KEP-5504 defines it.
+/// The text is not a resourceVersion as KEP-5504 defines it, or larger than any that is counted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("resourceVersion {0:?} is not a decimal number above zero without leading zeros")]
+#[error("resourceVersion {0:?} is not a decimal number above zero without leading zeros, of at most 94 bits")]
 pub struct ParseResourceVersionError(String);
 
 impl ResourceVersion {
-    /// The version with this number; `None` for zero, which Kubernetes reserves for "any version".
+    /// Bits of the largest one.
+    pub const BITS: u32 = 94;
+
+    /// The version with this number; `None` for zero, which Kubernetes reserves for "any version", and for what is
+    /// larger than [`ResourceVersion::BITS`].
     pub fn new(number: u128) -> Option<Self> {
-        (number > 0).then_some(Self(number))
+        (number > 0 && number >> Self::BITS == 0).then_some(Self(number))
     }
 
     /// The number itself.
@@ -35,7 +40,7 @@ impl FromStr for ResourceVersion {
         if text.is_empty() || text.starts_with('0') || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(malformed());
         }
-        text.parse().map(Self).map_err(|_| malformed())
+        text.parse().ok().and_then(Self::new).ok_or_else(malformed)
     }
 }
 
@@ -59,13 +64,13 @@ mod tests {
     fn order_is_that_of_numbers_whatever_the_length() {
         let parse = |text: &str| text.parse::<ResourceVersion>().unwrap();
         assert!(parse("9") < parse("10"));
-        assert!(parse("340282366920938463463374607431768211455") > parse("99999999999999999999"));
+        assert!(parse("19807040628566084398385987583") > parse("99999999999999999999"));
         assert_eq!(parse("42").to_string(), "42");
     }
 
     #[test]
     fn what_kubernetes_never_hands_out_is_refused() {
-        for text in ["", "0", "007", "-1", "+1", "1a", "rv:-1", "340282366920938463463374607431768211456"] {
+        for text in ["", "0", "007", "-1", "+1", "1a", "rv:-1", "19807040628566084398385987584"] {
             assert!(text.parse::<ResourceVersion>().is_err(), "{text}");
         }
     }

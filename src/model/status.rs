@@ -124,6 +124,8 @@ pub struct RouteCounters {
     pub coalesced: u64,
     /// Complete lists that were compared with what is told.
     pub comparisons: u64,
+    /// Differences that an audit found and no watch had told of.
+    pub drift: u64,
 }
 
 /// A driver whose loop has not turned for this long hangs.

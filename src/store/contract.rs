@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::encoding::tests::key_record;
 use super::*;
-use crate::model::ResourceVersion;
+use crate::model::{ResourceVersion, RouteRecord, Sequence};
 
 fn options() -> OpenOptions {
     OpenOptions { must_exist: false, now: 1_700_000_000, fingerprint_key: *b"0123456789abcdef" }
@@ -28,18 +28,38 @@ fn save() -> impl Strategy<Value = Save> {
     let record = prop_oneof![2 => key_record(), 1 => Just(KeyRecord::default())];
     let key = (0..4_usize).prop_map(|n| Key::new(["team-a", "team-a", "team-b", ""][n], ["x", "y", "x", "z"][n]));
     let records = proptest::collection::btree_map((0..2_usize, key), record, 0..6);
-    (version.clone(), version, proptest::collection::vec(0..2_usize, 0..2), records).prop_map(
-        |(position, newest, synced, records)| Save {
+    let route = ("[a-z]{0,3}", 0..3_u32, any::<bool>()).prop_map(|(selection, revision, synced)| RouteRecord {
+        synced,
+        recipe: selection.to_uppercase(),
+        selection,
+        revision,
+        resyncs: revision * 7,
+        recipe_number: revision as u8,
+    });
+    let routes = proptest::collection::vec(route, 2);
+    (version.clone(), version, 0..3_u64, routes, proptest::collection::vec(0..2_usize, 0..2), records).prop_map(
+        |(position, newest, epoch, routes, followed, records)| Save {
             feed: FeedRecord {
+                epoch: Epoch::new(1_700_000_000 + epoch),
+                rewinds: epoch as u32,
                 position,
                 newest,
-                served: newest.map(|at| Served { version: format!("v{at}"), kind: "MyApp".into() }),
+                served: newest.map(|at| Served {
+                    version: format!("v{at}"),
+                    kind: "MyApp".into(),
+                    defined: position.is_some(),
+                }),
             },
-            followed: synced.clone(),
-            synced,
+            routes,
+            followed,
             records: records.into_iter().map(|((route, key), record)| (route, key, record)).collect(),
         },
     )
+}
+
+/// All that there is of a feed.
+fn whole(store: &dyn Store, feed: &str) -> Result<FeedState, StoreError> {
+    store.load(feed, &routes(), &|_, _| true)
 }
 
 proptest! {
@@ -51,18 +71,20 @@ proptest! {
     ) {
         let directory = tempfile::tempdir().unwrap();
         let feeds = ["a", "ab"];
-        let mut expected = MemoryStore::new(1, [0; 16]);
+        let mut expected = MemoryStore::new(1_700_000_000, [0; 16]);
         for (feed, save) in saves {
             let mut store = open(directory.path()).unwrap();
             store.commit(feeds[feed], &routes(), &save).unwrap();
             expected.commit(feeds[feed], &routes(), &save).unwrap();
             for feed in feeds {
-                prop_assert_eq!(store.load(feed).unwrap(), expected.load(feed).unwrap());
+                prop_assert_eq!(whole(&store, feed).unwrap(), whole(&expected, feed).unwrap());
+                prop_assert_eq!(store.identity().epoch, expected.identity().epoch);
             }
         }
         let store = open(directory.path()).unwrap();
         for feed in feeds {
-            prop_assert_eq!(store.load(feed).unwrap(), expected.load(feed).unwrap());
+            prop_assert_eq!(whole(&store, feed).unwrap(), whole(&expected, feed).unwrap());
+                prop_assert_eq!(store.identity().epoch, expected.identity().epoch);
         }
     }
 }
@@ -75,7 +97,8 @@ fn both(directory: &Path) -> Vec<Box<dyn Store>> {
 fn a_feed_that_was_never_saved_is_empty() {
     let directory = tempfile::tempdir().unwrap();
     for store in both(directory.path()) {
-        assert_eq!(store.load("myapps").unwrap(), FeedState::default());
+        let nothing = vec![RouteState::default(); 2];
+        assert_eq!(whole(&*store, "myapps").unwrap(), FeedState { routes: nothing, ..FeedState::default() });
     }
 }
 
@@ -100,7 +123,7 @@ fn the_identity_is_that_of_the_creation_and_its_key_is_not_shown() {
     let later = OpenOptions { now: 1_800_000_000, fingerprint_key: [7; 16], ..options() };
     let store = DiskStore::open(directory.path(), &later).unwrap();
     assert_eq!(*store.identity(), created);
-    assert_eq!(created.epoch, 1_700_000_000);
+    assert_eq!(created.epoch, Epoch::new(1_700_000_000));
     assert!(!format!("{created:?}").contains("fingerprint"));
 }
 
@@ -139,8 +162,9 @@ fn a_creation_that_was_cut_short_is_begun_anew() {
 fn told(version: u128) -> crate::model::Told {
     crate::model::Told {
         uid: crate::model::Uid::new("01234567-89ab-cdef-0123-456789abcdef"),
-        resource_version: ResourceVersion::new(version).unwrap(),
+        sequence: Sequence::new(Epoch::new(1_700_000_000), ResourceVersion::new(version).unwrap()),
         fingerprint: 1,
+        recipe: 0,
         deleting: false,
     }
 }
@@ -151,7 +175,7 @@ fn filled(directory: &Path) -> FeedState {
     let records = (0..500).map(|n| (0, Key::new("team-a", &format!("app-{n}")), record.clone())).collect();
     let save = Save { records, ..Save::default() };
     store.commit("myapps", &routes(), &save).unwrap();
-    store.load("myapps").unwrap()
+    whole(&store, "myapps").unwrap()
 }
 
 #[test]
@@ -179,13 +203,15 @@ fn what_was_committed_is_there_when_the_process_is_killed_before_it_closes_the_f
     let mut store = open(directory.path()).unwrap();
     for number in 1..20 {
         let newest = ResourceVersion::new(number);
-        let save = Save { feed: FeedRecord { position: newest, newest, served: None }, ..Save::default() };
+        let feed = FeedRecord { position: newest, newest, ..FeedRecord::default() };
+        let save = Save { feed, ..Save::default() };
         store.commit("myapps", &routes(), &save).unwrap();
         // The file as a killed process leaves it: all that was written, without what closing would add.
         let killed = tempfile::tempdir().unwrap();
         fs::copy(directory.path().join("state.redb"), killed.path().join("state.redb")).unwrap();
-        assert_eq!(open(killed.path()).unwrap().load("myapps").unwrap(), store.load("myapps").unwrap());
-        assert_eq!(store.load("myapps").unwrap().feed, save.feed);
+        let there = whole(&open(killed.path()).unwrap(), "myapps").unwrap();
+        assert_eq!(there, whole(&store, "myapps").unwrap());
+        assert_eq!(there.feed, save.feed);
     }
 }
 
@@ -208,17 +234,54 @@ fn a_flipped_bit_is_never_read_as_another_value() {
     let directory = tempfile::tempdir().unwrap();
     let expected = filled(directory.path());
     let path = directory.path().join("state.redb");
-    let whole = fs::read(&path).unwrap();
+    let bytes = fs::read(&path).unwrap();
     let mut noticed = 0;
     for step in 0..60 {
-        let mut damaged = whole.clone();
-        let at = (step * 7_919 + 13) % whole.len();
+        let mut damaged = bytes.clone();
+        let at = (step * 7_919 + 13) % bytes.len();
         damaged[at] ^= 1 << (step % 8);
         fs::write(&path, &damaged).unwrap();
-        match open(directory.path()).and_then(|store| store.load("myapps")) {
+        match open(directory.path()).and_then(|store| whole(&store, "myapps")) {
             Ok(read) => assert_eq!(read, expected, "a flip at {at} changed what is read"),
             Err(_) => noticed += 1,
         }
     }
     assert!(noticed > 0, "no flip hit anything that is used");
+}
+
+#[test]
+fn what_a_route_has_told_comes_along_when_it_reads_another_feed() {
+    let directory = tempfile::tempdir().unwrap();
+    for mut store in both(directory.path()) {
+        let record = KeyRecord { told: Some(told(7)), ..KeyRecord::default() };
+        let records = ["team-a", "team-b"].map(|namespace| (0, Key::new(namespace, "shop"), record.clone()));
+        let old = RouteRecord { synced: true, selection: "all".into(), ..RouteRecord::default() };
+        let routes_then = vec![old.clone(), RouteRecord::default()];
+        let save = Save { routes: routes_then, followed: vec![0], records: records.into(), ..Save::default() };
+        store.commit("myapps", &routes(), &save).unwrap();
+        let here = |_: usize, key: &Key| key.namespace() == Some("team-b");
+        let state = store.load("myapps in team-b", &routes(), &here).unwrap().routes.remove(0);
+        assert_eq!((state.record, state.elsewhere, state.followed), (None, Some(old), false));
+        assert_eq!(state.records, [(Key::new("team-b", "shop"), record)]);
+    }
+}
+
+#[test]
+fn a_state_of_an_older_or_newer_format_is_refused_with_both_formats_and_a_way_out() {
+    for (format, message) in
+        [(1_u64, "has format 1; this version reads 2"), (9, "has format 9; this version reads up to 2")]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        drop(open(directory.path()).unwrap());
+        let path = directory.path().join("state.redb");
+        let handle = redb::Database::create(&path).unwrap();
+        let transaction = handle.begin_write().unwrap();
+        let meta: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("meta");
+        transaction.open_table(meta).unwrap().insert("format", &format.to_le_bytes()[..]).unwrap();
+        transaction.commit().unwrap();
+        drop(handle);
+        let refused = open(directory.path()).err().unwrap();
+        assert!(refused.to_string().ends_with(message), "{refused}");
+        assert!(refused.hint().unwrap().contains("--fresh-state"));
+    }
 }

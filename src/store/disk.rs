@@ -5,27 +5,30 @@
 //! renamed, since a crash during creation would leave one that does not open. Below 512 MiB all checksums are verified on
 //! open: a bit that flipped in a cleanly closed file would otherwise be read as a wrong value.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::ops::Bound;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, TableDefinition};
+use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::encoding::{self, DecodeError};
 use super::{FeedState, Identity, Store, StoreError};
-use crate::model::{Key, Save};
+use crate::model::{Epoch, Key, Save};
 
 const FILE: &str = "state.redb";
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 const CACHE_BYTES: usize = 4 << 20;
 const CHECK_BELOW_BYTES: u64 = 512 << 20;
 
 // Keys are joined by NUL, which no Kubernetes name and no name in the configuration may contain.
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 const FEEDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("feeds");
-const SYNCED: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("synced");
+// By route and feed.
+const ROUTES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("routes");
+// By route and key.
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
 
 /// How a state directory is opened.
@@ -69,6 +72,27 @@ impl DiskStore {
         Self::over(path, Box::new(move || open_database(&file)))
     }
 
+    /// Sets the state in this directory aside under another name, whatever it is like, so that the next one begins anew.
+    /// Where it is now; `None` if there was none.
+    ///
+    /// # Errors
+    /// When another process has it, or the file system refuses.
+    pub fn set_aside(directory: &Path, now: u64) -> Result<Option<PathBuf>, StoreError> {
+        let path = directory.join(FILE);
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|source| io(&path, source))?,
+        };
+        // The lock that the database takes; what is corrupt cannot be asked otherwise.
+        if file.try_lock().is_err() {
+            return Err(StoreError::Locked(path));
+        }
+        let aside = directory.join(format!("{FILE}.set-aside-{now}"));
+        fs::rename(&path, &aside).map_err(|source| io(&path, source))?;
+        File::open(directory).and_then(|folder| folder.sync_all()).map_err(|source| io(&path, source))?;
+        Ok(Some(aside))
+    }
+
     /// The store over whatever the opener opens; `path` is what its errors name.
     pub(super) fn over(path: PathBuf, opener: Opener) -> Result<Self, StoreError> {
         let database = opener()?;
@@ -86,13 +110,22 @@ impl DiskStore {
             {
                 let followed = save.followed.iter().map(|route| &*routes[*route]);
                 transaction.open_table(FEEDS)?.insert(feed, &*encoding::encode_feed_record(&save.feed, followed))?;
-                let mut synced = transaction.open_table(SYNCED)?;
-                for route in &save.synced {
-                    synced.insert(&*join(&[feed, &routes[*route]]), &[][..])?;
+                let mut table = transaction.open_table(ROUTES)?;
+                for (route, record) in routes.iter().zip(&save.routes) {
+                    let place = join(&[route, feed]);
+                    let bytes = encoding::encode_route_record(record);
+                    // Most saves leave it as it is.
+                    if table.get(&*place)?.is_none_or(|known| known.value() != bytes) {
+                        table.insert(&*place, &*bytes)?;
+                    }
+                }
+                if save.feed.epoch > self.identity.epoch {
+                    let epoch = save.feed.epoch.get().to_le_bytes();
+                    transaction.open_table(META)?.insert("epoch", &epoch[..])?;
                 }
                 let mut records = transaction.open_table(RECORDS)?;
                 for (route, key, record) in &save.records {
-                    let place = join(&[feed, &routes[*route], key.as_str()]);
+                    let place = join(&[&routes[*route], key.as_str()]);
                     if record.is_empty() {
                         records.remove(&*place)?;
                     } else {
@@ -136,9 +169,14 @@ impl Store for DiskStore {
         }
     }
 
-    fn load(&self, feed: &str) -> Result<FeedState, StoreError> {
+    fn load(
+        &self,
+        feed: &str,
+        routes: &[String],
+        belongs: &dyn Fn(usize, &Key) -> bool,
+    ) -> Result<FeedState, StoreError> {
         let handle = self.database()?;
-        guarded(&self.path, || load(&self.path, handle, feed))
+        guarded(&self.path, || load(&self.path, handle, feed, routes, belongs))
     }
 
     fn commit(&mut self, feed: &str, routes: &[String], save: &Save) -> Result<(), StoreError> {
@@ -150,34 +188,52 @@ impl Store for DiskStore {
             // The first error is the one to report; the next commit opens again if this did not.
             self.database = None;
             drop(self.reopen());
+        } else {
+            self.identity.epoch = self.identity.epoch.max(save.feed.epoch);
         }
         done
     }
 }
 
-fn load(path: &Path, handle: &Database, feed: &str) -> Result<FeedState, StoreError> {
+fn load(
+    path: &Path,
+    handle: &Database,
+    feed: &str,
+    routes: &[String],
+    belongs: &dyn Fn(usize, &Key) -> bool,
+) -> Result<FeedState, StoreError> {
     let failed = |error: redb::Error| database(path, error);
     let damaged =
         |what: &str, error: DecodeError| StoreError::Corrupt { path: path.into(), reason: format!("{what}: {error}") };
-    let mut state = FeedState::default();
     let transaction = handle.begin_read().map_err(|error| failed(error.into()))?;
     let table = |definition| transaction.open_table(definition).map_err(|error| failed(error.into()));
+    let (mut state, mut followed) = (FeedState::default(), BTreeSet::new());
     if let Some(bytes) = table(FEEDS)?.get(feed).map_err(|error| failed(error.into()))? {
-        (state.feed, state.followed) =
-            encoding::decode_feed_record(bytes.value()).map_err(|error| damaged(feed, error))?;
+        (state.feed, followed) = encoding::decode_feed_record(bytes.value()).map_err(|error| damaged(feed, error))?;
     }
-    let (from, to) = (format!("{feed}\0"), format!("{feed}\u{1}"));
-    let range = || (Bound::Included(&*from), Bound::Excluded(&*to));
-    for row in table(SYNCED)?.range::<&str>(range()).map_err(|error| failed(error.into()))? {
-        let (place, _) = row.map_err(|error| failed(error.into()))?;
-        state.synced.extend(place.value().split('\0').nth(1).map(str::to_owned));
-    }
-    for row in table(RECORDS)?.range::<&str>(range()).map_err(|error| failed(error.into()))? {
-        let (place, bytes) = row.map_err(|error| failed(error.into()))?;
-        let parts: Vec<&str> = place.value().split('\0').collect();
-        let [_, route, key] = parts[..] else { return Err(damaged("a key", DecodeError::Layout)) };
-        let record = encoding::decode_key_record(bytes.value()).map_err(|error| damaged(key, error))?;
-        state.records.entry(route.to_owned()).or_default().push((Key::from_text(key), record));
+    let (route_records, records) = (table(ROUTES)?, table(RECORDS)?);
+    for (number, route) in routes.iter().enumerate() {
+        let (from, to) = (format!("{route}\0"), format!("{route}\u{1}"));
+        let range = || (Bound::Included(&*from), Bound::Excluded(&*to));
+        let mut known = Vec::new();
+        for row in route_records.range::<&str>(range()).map_err(|error| failed(error.into()))? {
+            let (place, bytes) = row.map_err(|error| failed(error.into()))?;
+            let record = encoding::decode_route_record(bytes.value()).map_err(|error| damaged(route, error))?;
+            known.push((place.value()[from.len()..].to_owned(), record));
+        }
+        let mut of_route =
+            super::record_here_and_elsewhere(feed, known.iter().map(|(feed, record)| (&**feed, record.clone())));
+        of_route.followed = followed.contains(route);
+        for row in records.range::<&str>(range()).map_err(|error| failed(error.into()))? {
+            let (place, bytes) = row.map_err(|error| failed(error.into()))?;
+            let key = Key::from_text(&place.value()[from.len()..]);
+            if belongs(number, &key) {
+                let record =
+                    encoding::decode_key_record(bytes.value()).map_err(|error| damaged(key.as_str(), error))?;
+                of_route.records.push((key, record));
+            }
+        }
+        state.routes.push(of_route);
     }
     Ok(state)
 }
@@ -217,7 +273,7 @@ pub(super) fn fill(handle: &Database, options: &OpenOptions) -> Result<(), redb:
         meta.insert("epoch", &options.now.to_le_bytes()[..])?;
         meta.insert("fingerprint-key", &options.fingerprint_key[..])?;
         transaction.open_table(FEEDS)?;
-        transaction.open_table(SYNCED)?;
+        transaction.open_table(ROUTES)?;
         transaction.open_table(RECORDS)?;
     }
     Ok(transaction.commit()?)
@@ -262,8 +318,11 @@ fn read_identity(path: &Path, handle: &Database) -> Result<Identity, StoreError>
     if found > FORMAT {
         return Err(StoreError::NewerFormat { path: path.into(), found, known: FORMAT });
     }
+    if found < FORMAT {
+        return Err(StoreError::OlderFormat { path: path.into(), found, known: FORMAT });
+    }
     Ok(Identity {
-        epoch: number(epoch).ok_or_else(damaged)?,
+        epoch: number(epoch).map(Epoch::new).ok_or_else(damaged)?,
         fingerprint_key: fingerprint_key.and_then(|bytes| bytes.try_into().ok()).ok_or_else(damaged)?,
         cluster: cluster.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
     })

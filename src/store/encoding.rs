@@ -5,9 +5,12 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 
-use crate::model::{Doubt, FeedRecord, KeyRecord, Origin, Owed, OwedState, ResourceVersion, Served, Told, Uid};
+use crate::model::{
+    Cause, Doubt, Epoch, FeedRecord, KeyRecord, Origin, Owed, OwedState, ResourceVersion, RouteRecord, Sequence,
+    Served, Told, Uid,
+};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const CHECKSUM: usize = 4;
 
 /// Bytes that are not a record.
@@ -61,16 +64,49 @@ impl Writer {
         self.number(version.map_or(0, ResourceVersion::get));
     }
 
+    fn sequence(&mut self, sequence: Option<Sequence>) {
+        self.version(sequence.map(Sequence::resource_version));
+        if let Some(sequence) = sequence {
+            self.number(sequence.epoch().get().into());
+        }
+    }
+
+    /// A UUID as its bytes; any other uid as its text, which is never this short: its length comes first.
+    fn uid(&mut self, uid: &Uid) {
+        match uid.as_uuid() {
+            Some(bytes) => {
+                self.byte(0);
+                self.0.extend_from_slice(bytes);
+            }
+            None => {
+                self.byte(1);
+                self.text(&uid.to_string());
+            }
+        }
+    }
+
+    fn flag(&mut self, flag: bool) {
+        self.byte(flag.into());
+    }
+
     fn owed(&mut self, owed: Option<&Owed>) {
         let Some(owed) = owed else { return self.byte(0) };
-        self.byte(match owed.state {
-            OwedState::Present => 1,
-            OwedState::Gone { inferred: false } => 2,
-            OwedState::Gone { inferred: true } => 3,
-        });
-        self.text(owed.uid.as_str());
-        self.version(Some(owed.resource_version));
+        self.byte(1 + owed.state as u8);
+        self.uid(&owed.uid);
+        self.sequence(Some(owed.sequence));
+        self.byte(u8::from(owed.inferred) | u8::from(owed.existed) << 1);
         self.byte(owed.origin as u8);
+        match owed.cause {
+            Cause::Change => self.byte(0),
+            Cause::Selection(revision) => {
+                self.byte(1);
+                self.number(revision.into());
+            }
+            Cause::Resync(number) => {
+                self.byte(2);
+                self.number(number.into());
+            }
+        }
         self.number(owed.coalesced.into());
     }
 
@@ -126,20 +162,70 @@ impl<'a> Reader<'a> {
         self.number().map(ResourceVersion::new)
     }
 
+    fn sequence(&mut self) -> Result<Option<Sequence>, DecodeError> {
+        let Some(version) = self.version()? else { return Ok(None) };
+        let epoch = self.small(Epoch::LARGEST.get())?;
+        Ok(Some(Sequence::new(Epoch::new(epoch), version)))
+    }
+
+    fn uid(&mut self) -> Result<Uid, DecodeError> {
+        match self.byte()? {
+            0 => self.array().map(Uid::from_uuid),
+            1 => {
+                let uid = Uid::new(self.text()?);
+                // Each uid has one form.
+                if uid.as_uuid().is_none() { Ok(uid) } else { Err(DecodeError::Layout) }
+            }
+            _ => Err(DecodeError::Layout),
+        }
+    }
+
+    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], DecodeError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError::Layout)?;
+        self.0 = rest;
+        Ok(*array)
+    }
+
+    fn flag(&mut self) -> Result<bool, DecodeError> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(DecodeError::Layout),
+        }
+    }
+
+    fn small(&mut self, at_most: u64) -> Result<u64, DecodeError> {
+        let number = self.number()?.try_into().map_err(|_| DecodeError::Layout)?;
+        if number <= at_most { Ok(number) } else { Err(DecodeError::Layout) }
+    }
+
+    fn count(&mut self) -> Result<u32, DecodeError> {
+        Ok(self.small(u32::MAX.into())? as u32)
+    }
+
     fn owed(&mut self) -> Result<Option<Owed>, DecodeError> {
+        let states = [OwedState::Present, OwedState::Gone, OwedState::Left, OwedState::Missing];
         let state = match self.byte()? {
             0 => return Ok(None),
-            1 => OwedState::Present,
-            2 => OwedState::Gone { inferred: false },
-            3 => OwedState::Gone { inferred: true },
-            _ => return Err(DecodeError::Layout),
+            state => *states.get(usize::from(state) - 1).ok_or(DecodeError::Layout)?,
         };
-        let uid = Uid::new(self.text()?);
-        let resource_version = self.version()?.ok_or(DecodeError::Layout)?;
+        let uid = self.uid()?;
+        let sequence = self.sequence()?.ok_or(DecodeError::Layout)?;
+        let flags = self.byte()?;
+        if flags > 3 {
+            return Err(DecodeError::Layout);
+        }
+        let (inferred, existed) = (flags & 1 != 0, flags & 2 != 0);
         let origins = [Origin::Watch, Origin::Relist, Origin::Snapshot, Origin::Resync, Origin::Audit];
         let origin = *origins.get(usize::from(self.byte()?)).ok_or(DecodeError::Layout)?;
-        let coalesced = self.number()?.try_into().map_err(|_| DecodeError::Layout)?;
-        Ok(Some(Owed { uid, resource_version, state, origin, coalesced }))
+        let cause = match self.byte()? {
+            0 => Cause::Change,
+            1 => Cause::Selection(self.count()?),
+            2 => Cause::Resync(self.count()?),
+            _ => return Err(DecodeError::Layout),
+        };
+        let coalesced = self.count()?;
+        Ok(Some(Owed { uid, sequence, state, inferred, existed, origin, cause, coalesced }))
     }
 
     fn end(self) -> Result<(), DecodeError> {
@@ -154,19 +240,20 @@ pub(super) fn encode_key_record(record: &KeyRecord) -> Vec<u8> {
         None => writer.byte(0),
         Some(told) => {
             writer.byte(if told.deleting { 2 } else { 1 });
-            writer.text(told.uid.as_str());
-            writer.version(Some(told.resource_version));
+            writer.uid(&told.uid);
+            writer.sequence(Some(told.sequence));
             writer.0.extend_from_slice(&told.fingerprint.to_le_bytes());
+            writer.byte(told.recipe);
         }
     }
     writer.owed(record.predecessor.as_ref());
     writer.owed(record.owed.as_ref());
     writer.number(record.doubts.len() as u128);
     for doubt in &record.doubts {
-        writer.text(doubt.uid.as_str());
-        writer.version(Some(doubt.resource_version));
+        writer.uid(&doubt.uid);
+        writer.sequence(Some(doubt.sequence));
     }
-    writer.version(record.fetched);
+    writer.sequence(record.fetched);
     writer.finish()
 }
 
@@ -176,23 +263,22 @@ pub(super) fn decode_key_record(bytes: &[u8]) -> Result<KeyRecord, DecodeError> 
     let told = match reader.byte()? {
         0 => None,
         kind @ (1 | 2) => {
-            let uid = Uid::new(reader.text()?);
-            let resource_version = reader.version()?.ok_or(DecodeError::Layout)?;
-            let (fingerprint, rest) = reader.0.split_first_chunk::<8>().ok_or(DecodeError::Layout)?;
-            reader.0 = rest;
-            let fingerprint = u64::from_le_bytes(*fingerprint);
-            Some(Told { uid, resource_version, fingerprint, deleting: kind == 2 })
+            let uid = reader.uid()?;
+            let sequence = reader.sequence()?.ok_or(DecodeError::Layout)?;
+            let fingerprint = u64::from_le_bytes(reader.array()?);
+            let recipe = reader.byte()?;
+            Some(Told { uid, sequence, fingerprint, recipe, deleting: kind == 2 })
         }
         _ => return Err(DecodeError::Layout),
     };
     let (predecessor, owed) = (reader.owed()?, reader.owed()?);
     let mut doubts = Vec::new();
     for _ in 0..reader.number()? {
-        let uid = Uid::new(reader.text()?);
-        let resource_version = reader.version()?.ok_or(DecodeError::Layout)?;
-        doubts.push(Doubt { uid, resource_version });
+        let uid = reader.uid()?;
+        let sequence = reader.sequence()?.ok_or(DecodeError::Layout)?;
+        doubts.push(Doubt { uid, sequence });
     }
-    let fetched = reader.version()?;
+    let fetched = reader.sequence()?;
     reader.end()?;
     Ok(KeyRecord { told, predecessor, owed, doubts, fetched })
 }
@@ -200,14 +286,15 @@ pub(super) fn decode_key_record(bytes: &[u8]) -> Result<KeyRecord, DecodeError> 
 /// A feed's record, and the names of the routes that have followed up to its position, as bytes.
 pub(super) fn encode_feed_record<'a>(record: &FeedRecord, followed: impl Iterator<Item = &'a str>) -> Vec<u8> {
     let mut writer = Writer::new();
+    writer.number(record.epoch.get().into());
+    writer.number(record.rewinds.into());
     writer.version(record.position);
     writer.version(record.newest);
+    writer.flag(record.served.is_some());
     if let Some(served) = &record.served {
-        writer.byte(1);
         writer.text(&served.version);
         writer.text(&served.kind);
-    } else {
-        writer.byte(0);
+        writer.flag(served.defined);
     }
     for route in followed {
         writer.text(route);
@@ -218,17 +305,44 @@ pub(super) fn encode_feed_record<'a>(record: &FeedRecord, followed: impl Iterato
 /// The same from bytes.
 pub(super) fn decode_feed_record(bytes: &[u8]) -> Result<(FeedRecord, BTreeSet<String>), DecodeError> {
     let mut reader = Reader::new(bytes)?;
+    let epoch = Epoch::new(reader.small(Epoch::LARGEST.get())?);
+    let rewinds = reader.count()?;
     let (position, newest) = (reader.version()?, reader.version()?);
-    let served = match reader.byte()? {
-        0 => None,
-        1 => Some(Served { version: reader.text()?.to_owned(), kind: reader.text()?.to_owned() }),
-        _ => return Err(DecodeError::Layout),
+    let served = if reader.flag()? {
+        let (version, kind) = (reader.text()?.to_owned(), reader.text()?.to_owned());
+        Some(Served { version, kind, defined: reader.flag()? })
+    } else {
+        None
     };
     let mut followed = BTreeSet::new();
     while !reader.0.is_empty() {
         followed.insert(reader.text()?.to_owned());
     }
-    Ok((FeedRecord { position, newest, served }, followed))
+    Ok((FeedRecord { epoch, rewinds, position, newest, served }, followed))
+}
+
+/// A route's record as bytes.
+pub(super) fn encode_route_record(record: &RouteRecord) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.flag(record.synced);
+    writer.text(&record.selection);
+    writer.number(record.revision.into());
+    writer.number(record.resyncs.into());
+    writer.text(&record.recipe);
+    writer.byte(record.recipe_number);
+    writer.finish()
+}
+
+/// The same from bytes.
+pub(super) fn decode_route_record(bytes: &[u8]) -> Result<RouteRecord, DecodeError> {
+    let mut reader = Reader::new(bytes)?;
+    let synced = reader.flag()?;
+    let selection = reader.text()?.to_owned();
+    let (revision, resyncs) = (reader.count()?, reader.count()?);
+    let recipe = reader.text()?.to_owned();
+    let recipe_number = reader.byte()?;
+    reader.end()?;
+    Ok(RouteRecord { synced, selection, revision, resyncs, recipe, recipe_number })
 }
 
 #[cfg(test)]
@@ -238,36 +352,48 @@ pub(super) mod tests {
 
     use super::*;
 
-    fn version() -> impl Strategy<Value = ResourceVersion> {
-        prop_oneof![1..200_u128, 1..u128::from(u64::MAX), 1..u128::MAX].prop_map(|n| ResourceVersion::new(n).unwrap())
+    fn sequence() -> impl Strategy<Value = Sequence> {
+        let largest = (1_u128 << ResourceVersion::BITS) - 1;
+        let version = prop_oneof![1..200_u128, 1..u128::from(u64::MAX), 1..=largest];
+        (0..=Epoch::LARGEST.get(), version)
+            .prop_map(|(epoch, version)| Sequence::new(Epoch::new(epoch), ResourceVersion::new(version).unwrap()))
     }
 
     fn uid() -> impl Strategy<Value = Uid> {
-        "[a-z0-9-]{1,40}".prop_map(|text| Uid::new(&text))
+        prop_oneof!["[a-z0-9-]{1,40}".prop_map(|text| Uid::new(&text)), any::<[u8; 16]>().prop_map(Uid::from_uuid)]
     }
 
     fn owed() -> impl Strategy<Value = Owed> {
-        let state =
-            prop_oneof![Just(OwedState::Present), any::<bool>().prop_map(|inferred| OwedState::Gone { inferred })];
-        let origin = prop_oneof![
-            Just(Origin::Watch),
-            Just(Origin::Relist),
-            Just(Origin::Snapshot),
-            Just(Origin::Resync),
-            Just(Origin::Audit)
+        use OwedState::{Gone, Left, Missing, Present};
+        let state = prop::sample::select(vec![Present, Gone, Left, Missing]);
+        let origin =
+            prop::sample::select(vec![Origin::Watch, Origin::Relist, Origin::Snapshot, Origin::Resync, Origin::Audit]);
+        let cause = prop_oneof![
+            Just(Cause::Change),
+            any::<u32>().prop_map(Cause::Selection),
+            any::<u32>().prop_map(Cause::Resync)
         ];
-        (uid(), version(), state, origin, any::<u32>()).prop_map(|(uid, resource_version, state, origin, coalesced)| {
-            Owed { uid, resource_version, state, origin, coalesced }
-        })
+        (uid(), sequence(), state, any::<bool>(), any::<bool>(), origin, cause, any::<u32>()).prop_map(
+            |(uid, sequence, state, inferred, existed, origin, cause, coalesced)| Owed {
+                uid,
+                sequence,
+                state,
+                inferred,
+                existed,
+                origin,
+                cause,
+                coalesced,
+            },
+        )
     }
 
     pub(in crate::store) fn key_record() -> impl Strategy<Value = KeyRecord> {
-        let told = (uid(), version(), any::<u64>(), any::<bool>()).prop_map(
-            |(uid, resource_version, fingerprint, deleting)| Told { uid, resource_version, fingerprint, deleting },
+        let told = (uid(), sequence(), any::<u64>(), any::<u8>(), any::<bool>()).prop_map(
+            |(uid, sequence, fingerprint, recipe, deleting)| Told { uid, sequence, fingerprint, recipe, deleting },
         );
-        let doubt = (uid(), version()).prop_map(|(uid, resource_version)| Doubt { uid, resource_version });
+        let doubt = (uid(), sequence()).prop_map(|(uid, sequence)| Doubt { uid, sequence });
         let doubts = proptest::collection::vec(doubt, 0..3);
-        (option::of(told), option::of(owed()), option::of(owed()), doubts, option::of(version())).prop_map(
+        (option::of(told), option::of(owed()), option::of(owed()), doubts, option::of(sequence())).prop_map(
             |(told, predecessor, owed, doubts, fetched)| KeyRecord { told, predecessor, owed, doubts, fetched },
         )
     }
@@ -287,18 +413,20 @@ pub(super) mod tests {
         #[test]
         fn arbitrary_bytes_never_decode(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             prop_assert!(decode_key_record(&bytes).is_err() && decode_feed_record(&bytes).is_err());
+            prop_assert!(decode_route_record(&bytes).is_err());
         }
     }
 
     #[test]
-    fn what_is_told_of_a_key_is_at_most_70_bytes_beside_the_key() {
+    fn what_is_told_of_a_key_is_at_most_50_bytes_beside_the_key() {
         let told = Told {
             uid: Uid::new("01234567-89ab-cdef-0123-456789abcdef"),
-            resource_version: ResourceVersion::new(9_999_999_999).unwrap(),
+            sequence: Sequence::new(Epoch::LARGEST, ResourceVersion::new(9_999_999_999).unwrap()),
             fingerprint: u64::MAX,
+            recipe: u8::MAX,
             deleting: false,
         };
         let record = KeyRecord { told: Some(told), ..KeyRecord::default() };
-        assert!(encode_key_record(&record).len() <= 70, "{}", encode_key_record(&record).len());
+        assert!(encode_key_record(&record).len() <= 50, "{}", encode_key_record(&record).len());
     }
 }

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use super::disk::{fill, open_by};
 use super::simulated_disk::SimulatedDisk;
 use super::*;
-use crate::model::{ResourceVersion, Told, Uid};
+use crate::model::{ResourceVersion, Sequence, Told, Uid};
 
 const FEED: &str = "myapps";
 
@@ -45,18 +45,18 @@ fn save(random: &mut StdRng, number: u128) -> Save {
         let key = Key::new("team-a", &format!("app-{}", random.random_range(0..40)));
         let told = random.random_bool(0.8).then(|| Told {
             uid: Uid::new("01234567-89ab-cdef-0123-456789abcdef"),
-            resource_version: version.unwrap(),
+            sequence: Sequence::new(Epoch::new(1), version.unwrap()),
             fingerprint: random.random(),
+            recipe: 0,
             deleting: false,
         });
         (random.random_range(0..2), key, KeyRecord { told, ..KeyRecord::default() })
     });
     let records = records.collect();
     Save {
-        feed: FeedRecord { position: version, newest: version, served: None },
-        synced: Vec::new(),
-        followed: Vec::new(),
+        feed: FeedRecord { position: version, newest: version, ..FeedRecord::default() },
         records,
+        ..Save::default()
     }
 }
 
@@ -65,7 +65,7 @@ fn expected<'a>(saves: impl IntoIterator<Item = &'a Save>) -> FeedState {
     for save in saves {
         store.commit(FEED, &routes(), save).unwrap();
     }
-    store.load(FEED).unwrap()
+    store.load(FEED, &routes(), &|_, _| true).unwrap()
 }
 
 /// What is known to be on the disk, and what may be.
@@ -88,7 +88,7 @@ impl Ledger {
 
     /// All that was acknowledged must be there; what failed, in full or not at all.
     fn check(&mut self, store: &DiskStore) -> Result<(), String> {
-        let found = store.load(FEED).map_err(|error| format!("cannot be read: {error}"))?;
+        let found = store.load(FEED, &routes(), &|_, _| true).map_err(|error| format!("cannot be read: {error}"))?;
         if found == expected(&self.acknowledged) {
             self.unanswered = None;
             return Ok(());

@@ -1,21 +1,29 @@
 //! A store that lives and dies with the process: for `state: memory` and for tests. It survives no crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FeedState, Identity, Store, StoreError};
-use crate::model::Save;
+use crate::model::{Epoch, FeedRecord, Key, KeyRecord, RouteRecord, Save};
 
 /// Keeps everything in memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MemoryStore {
     identity: Identity,
-    feeds: BTreeMap<String, FeedState>,
+    feeds: BTreeMap<String, (FeedRecord, BTreeSet<String>)>,
+    // By route, then by feed.
+    routes: BTreeMap<String, BTreeMap<String, RouteRecord>>,
+    records: BTreeMap<String, BTreeMap<Key, KeyRecord>>,
 }
 
 impl MemoryStore {
     /// An empty store; `epoch` is the time of its creation in seconds since 1970.
     pub fn new(epoch: u64, fingerprint_key: [u8; 16]) -> Self {
-        Self { identity: Identity { epoch, fingerprint_key, cluster: None }, feeds: BTreeMap::new() }
+        Self {
+            identity: Identity { epoch: Epoch::new(epoch), fingerprint_key, cluster: None },
+            feeds: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            records: BTreeMap::new(),
+        }
     }
 }
 
@@ -36,26 +44,40 @@ impl Store for MemoryStore {
         }
     }
 
-    fn load(&self, feed: &str) -> Result<FeedState, StoreError> {
-        Ok(self.feeds.get(feed).cloned().unwrap_or_default())
+    fn load(
+        &self,
+        feed: &str,
+        routes: &[String],
+        belongs: &dyn Fn(usize, &Key) -> bool,
+    ) -> Result<FeedState, StoreError> {
+        let (record, followed) = self.feeds.get(feed).cloned().unwrap_or_default();
+        let routes = routes.iter().enumerate().map(|(number, route)| {
+            let records = self.routes.get(route).into_iter().flatten();
+            let records = records.map(|(feed, record)| (&**feed, record.clone()));
+            let mut state = super::record_here_and_elsewhere(feed, records);
+            state.followed = followed.contains(route);
+            let keys = self.records.get(route).into_iter().flatten().filter(|(key, _)| belongs(number, key));
+            state.records = keys.map(|(key, record)| (key.clone(), record.clone())).collect();
+            state
+        });
+        Ok(FeedState { feed: record, routes: routes.collect() })
     }
 
     fn commit(&mut self, feed: &str, routes: &[String], save: &Save) -> Result<(), StoreError> {
-        let state = self.feeds.entry(feed.to_owned()).or_default();
-        state.feed = save.feed.clone();
-        state.synced.extend(save.synced.iter().map(|route| routes[*route].clone()));
-        state.followed = save.followed.iter().map(|route| routes[*route].clone()).collect();
+        self.identity.epoch = self.identity.epoch.max(save.feed.epoch);
+        let followed = save.followed.iter().map(|route| routes[*route].clone()).collect();
+        self.feeds.insert(feed.to_owned(), (save.feed.clone(), followed));
+        for (route, record) in routes.iter().zip(&save.routes) {
+            self.routes.entry(route.clone()).or_default().insert(feed.to_owned(), record.clone());
+        }
         for (route, key, record) in &save.records {
-            let records = state.records.entry(routes[*route].clone()).or_default();
-            let place = records.binary_search_by(|(known, _)| known.cmp(key));
-            match (place, record.is_empty()) {
-                (Ok(place), true) => drop(records.remove(place)),
-                (Ok(place), false) => records[place].1 = record.clone(),
-                (Err(_), true) => {}
-                (Err(place), false) => records.insert(place, (key.clone(), record.clone())),
+            let records = self.records.entry(routes[*route].clone()).or_default();
+            if record.is_empty() {
+                records.remove(key);
+            } else {
+                records.insert(key.clone(), record.clone());
             }
         }
-        state.records.retain(|_, records| !records.is_empty());
         Ok(())
     }
 }

@@ -14,20 +14,21 @@ mod failures;
 #[cfg(test)]
 mod simulated_disk;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::model::{FeedRecord, Key, KeyRecord, Save};
+#[cfg(test)]
+use crate::model::KeyRecord;
+use crate::model::{Epoch, FeedRecord, Key, RouteState, Save};
 
 pub use disk::{DiskStore, OpenOptions};
 pub use encoding::DecodeError;
 pub use memory::MemoryStore;
 
-/// Who a store belongs to and how it marks its events; fixed when it is created.
+/// Who a store belongs to and how it marks its events.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Seconds since 1970 when the store was created: the epoch of its sequences.
-    pub epoch: u64,
+    /// The newest epoch of its sequences: it began with the store, or with a rewind of the cluster since.
+    pub epoch: Epoch,
     /// The key of its fingerprints, so that they tell nothing to whoever sees them.
     pub fingerprint_key: [u8; 16],
     /// The uid of the cluster whose state it is, once bound.
@@ -41,17 +42,13 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// All that is kept of one feed.
+/// All that is kept of one feed and of the routes that were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedState {
     /// The feed's own record.
     pub feed: FeedRecord,
-    /// Names of the routes whose first comparison is complete.
-    pub synced: BTreeSet<String>,
-    /// Names of the routes that have followed the feed up to its saved position.
-    pub followed: BTreeSet<String>,
-    /// Route by route, what was told and owed, in the order of the keys.
-    pub records: BTreeMap<String, Vec<(Key, KeyRecord)>>,
+    /// The routes, in the order in which they were asked for.
+    pub routes: Vec<RouteState>,
 }
 
 /// Why a store could not do what it was asked.
@@ -79,6 +76,16 @@ pub enum StoreError {
         /// The format that was found.
         found: u64,
         /// The newest format that is known.
+        known: u64,
+    },
+    /// An older crier wrote it, in a format that is not read any more.
+    #[error("the state at {} has format {found}; this version reads {known}", path.display())]
+    OlderFormat {
+        /// The file.
+        path: PathBuf,
+        /// The format that was found.
+        found: u64,
+        /// The format that is known.
         known: u64,
     },
     /// It belongs to another cluster.
@@ -111,8 +118,13 @@ impl StoreError {
                 Some("check the path and its volume, or set state.mustExist to false for a first start")
             }
             Self::Locked(_) => Some("stop the other process; two may not share one state"),
-            Self::Corrupt { .. } => Some("put a backup in its place, or set the file aside to begin anew"),
-            Self::NewerFormat { .. } => Some("run the newer version, or begin anew in another directory"),
+            Self::Corrupt { .. } => Some(
+                "put a backup in its place; or begin anew with `crier run --fresh-state`, which sets the file aside: what exists is told again then, and deletions from before are not known",
+            ),
+            Self::NewerFormat { .. } => Some("run the newer version, or begin anew with `crier run --fresh-state`"),
+            Self::OlderFormat { .. } => Some(
+                "begin anew with `crier run --fresh-state`, which sets the file aside: what exists is told again then",
+            ),
             Self::OtherCluster { .. } => Some("give each cluster a state directory of its own"),
             Self::Io { .. } => Some("check space, permissions and health of the volume"),
             Self::Database(_) => None,
@@ -131,11 +143,18 @@ pub trait Store: Send {
     /// When it is tied to another cluster, or cannot be written.
     fn bind_cluster(&mut self, uid: &str) -> Result<(), StoreError>;
 
-    /// All that is kept of this feed; nothing, if it was never saved.
+    /// What is kept of this feed, and of these routes in it; nothing, where nothing was saved. What a route has told is
+    /// kept by route, not by feed, so that it comes along when the route reads another feed: of its keys come those that
+    /// `belongs` takes, by the number of the route.
     ///
     /// # Errors
     /// When it cannot be read, or what is read cannot be trusted.
-    fn load(&self, feed: &str) -> Result<FeedState, StoreError>;
+    fn load(
+        &self,
+        feed: &str,
+        routes: &[String],
+        belongs: &dyn Fn(usize, &Key) -> bool,
+    ) -> Result<FeedState, StoreError>;
 
     /// Writes one transaction, durable when this returns. `routes` names the routes that the save numbers.
     ///
@@ -143,4 +162,20 @@ pub trait Store: Send {
     /// When it cannot be written. Then it is kept in full or not at all, and which of them is not known: the disk may
     /// fail after the last byte. Making the same save again is always right.
     fn commit(&mut self, feed: &str, routes: &[String], save: &Save) -> Result<(), StoreError>;
+}
+
+/// Of what is saved of a route in all its feeds, what concerns this one.
+fn record_here_and_elsewhere<'a>(
+    feed: &str,
+    records: impl Iterator<Item = (&'a str, crate::model::RouteRecord)>,
+) -> RouteState {
+    let mut state = RouteState::default();
+    for (of, record) in records {
+        if of == feed {
+            state.record = Some(record);
+        } else if state.elsewhere.as_ref().is_none_or(|known| known.revision < record.revision) {
+            state.elsewhere = Some(record);
+        }
+    }
+    state
 }

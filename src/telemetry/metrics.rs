@@ -105,6 +105,12 @@ const ROUTE_METRICS: &[RouteMetric] = &[
         help: "Complete lists that were compared with what is told",
         samples: |route| vec![(None, route.counters.comparisons)],
     },
+    RouteMetric {
+        kind: Kind::Counter,
+        name: "crier_route_drift",
+        help: "Differences that an audit found and no watch had told of",
+        samples: |route| vec![(None, route.counters.drift)],
+    },
 ];
 
 impl Collector for Metrics {

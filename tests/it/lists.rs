@@ -79,11 +79,11 @@ async fn an_object_has_the_same_bytes_however_it_is_read() {
         };
         let requests = Requests::new(Connection::of_client(cluster.client()), collection, None);
         let watched = first(requests.watch(before, Duration::from_secs(30)).await.unwrap()).await;
-        let streamed = first(requests.stream_list().await.unwrap()).await;
+        let streamed = first(requests.stream_list(false).await.unwrap()).await;
         let fetched = requests.get(&watched.metadata.key).await.unwrap().unwrap();
         let mut paged = None;
         let take = |object: Object| paged = Some(object).filter(|it| it.metadata.key.name() == "same").or(paged.take());
-        requests.list_page(None, take).await.unwrap();
+        requests.list_page(None, false, take).await.unwrap();
         let text = |object: &Object| String::from_utf8(object.bytes.to_vec()).unwrap();
         assert_eq!(text(&streamed), text(&watched), "a streaming list");
         assert_eq!(text(&fetched), text(&watched), "a get");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use crier::event::{Encoder, Event, Occurrence, PayloadMode, RouteAttributes};
-use crier::model::{Key, Origin, ResourceVersion, Uid, Verdict, What};
+use crier::model::{Cause, Epoch, Key, Origin, ResourceVersion, Sequence, Uid, Verdict, What};
 use crier::sink::nats::{NatsConfig, NatsSink};
 use crier::sink::{Delivery, Mode, Sink};
 use futures::StreamExt;
@@ -17,9 +17,7 @@ fn event(name: &str) -> Event {
         cluster: "test".into(),
         group: "example.com".into(),
         resource: "myapps".into(),
-        selected: false,
         type_prefix: "dev.crier.resource".into(),
-        epoch: 1_700_000_000,
     };
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     let occurrence = Occurrence {
@@ -28,7 +26,9 @@ fn event(name: &str) -> Event {
         kind: "MyApp",
         key: &Key::new("team-a", name),
         uid: &Uid::new(&format!("uid-{name}")),
-        resource_version: ResourceVersion::new(7).unwrap(),
+        sequence: Sequence::new(Epoch::new(1_700_000_000), ResourceVersion::new(7).unwrap()),
+        rewinds: 0,
+        cause: Cause::Change,
         object: None,
         inferred: true,
         origin: Origin::Relist,

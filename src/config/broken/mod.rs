@@ -80,7 +80,7 @@ fn mistakes_at_the_root_are_told() {
             ("clutser: a", "4:1: clutser: unknown key | did you mean `cluster`?"),
             (
                 "password: a",
-                "4:1: password: unknown key | known here: cluster, state, kubernetes, admin, events, sinks, routes",
+                "4:1: password: unknown key | known here: cluster, state, kubernetes, admin, audit, limits, events, sinks, routes",
             ),
             ("state: memory", "4:1: state: duplicate key, first given on line 3 | remove one of the two"),
             ("1: a", "4:1: a key that is not text | put the key in quotes"),

@@ -1,0 +1,257 @@
+//! A complete list against what each route has told and owes: what is new, what has changed, what is gone. Deletions are
+//! inferred only from a list that was read to its end.
+
+use super::feed::{Purpose, State};
+use super::intake::Sighting;
+use super::keys::KeyNumber;
+use super::mutant::{Mutant, planted};
+use super::view::{Debt, Entry};
+use super::{Engine, Initial, Now};
+use crate::model::{Cause, Object, Origin, OwedState, ResourceVersion, Sequence, Told, Uid};
+
+/// What it means that a list does not show a key.
+#[derive(Clone, Copy)]
+struct Absence {
+    /// The list's version.
+    at: Sequence,
+    state: OwedState,
+    origin: Origin,
+}
+
+impl Engine {
+    /// An item of the list that is under way, with the fingerprint of its chosen part for each route that selects it.
+    pub fn handle_list_item(&mut self, now: Now, object: &Object, selected: &[Option<u64>]) {
+        debug_assert_eq!(selected.len(), self.routes.len(), "one answer a route");
+        let State::Listing { purpose, metadata_only, before } = self.feed.state else { return };
+        let metadata = &object.metadata;
+        let number = self.number(&metadata.key);
+        if self.tells_of_rewind(number, &metadata.uid, metadata.resource_version, before, selected) {
+            // The list is read again in the new epoch.
+            self.forget_if_empty(number);
+            return self.begin_epoch(now);
+        }
+        self.feed.note_progress();
+        self.keys.set_listed(number, true);
+        self.audit.note_object();
+        let held = if metadata_only { None } else { self.bytes.hold(object) };
+        let sequence = self.sequence(metadata.resource_version);
+        for (route, selected) in selected.iter().enumerate() {
+            let state = &self.routes[route];
+            let origin = match (state.record.synced, purpose) {
+                _ if state.resyncing => Origin::Resync,
+                (false, _) => Origin::Snapshot,
+                (true, Purpose::Audit) => Origin::Audit,
+                (true, Purpose::Compare) => Origin::Relist,
+            };
+            let cause = if state.resyncing {
+                Cause::Resync(state.record.resyncs)
+            } else if state.record.synced && !state.followed && state.record.revision > 0 {
+                Cause::Selection(state.record.revision)
+            } else {
+                Cause::Change
+            };
+            let fingerprint = selected.filter(|_| !metadata_only);
+            if !state.record.synced && state.settings.initial == Initial::None {
+                if let Some(fingerprint) = selected {
+                    self.take_silently(route, number, object, *fingerprint);
+                }
+                continue;
+            }
+            let sighting = Sighting {
+                uid: &metadata.uid,
+                sequence,
+                held: held.as_ref(),
+                deleting: metadata.deletion_timestamp.is_some(),
+                fingerprint,
+                origin,
+                existed: matches!(cause, Cause::Selection(_)),
+                cause,
+                listed: true,
+            };
+            let drifted = match selected {
+                Some(_) => self.observe(route, now, number, &sighting),
+                None => self.observe_unselected(route, now, number, &sighting),
+            };
+            // What is newer than the position is on its way by the watch, too.
+            if drifted && before.position.is_some_and(|position| metadata.resource_version <= position) {
+                self.note_difference(route, number);
+            }
+        }
+        self.forget_if_empty(number);
+    }
+
+    /// A streaming list saw this object deleted before its end mark.
+    pub fn handle_list_removed(&mut self, object: &Object) {
+        if let Some(number) = self.keys.find(&object.metadata.key) {
+            self.keys.set_listed(number, false);
+        }
+    }
+
+    /// The list was read to its end; `at` is the list's own version. Only now can absence mean a deletion.
+    pub fn handle_list_finished(&mut self, now: Now, at: ResourceVersion) {
+        let State::Listing { before, purpose, .. } = self.feed.state else { return };
+        if before.newest.is_some_and(|newest| at < newest) && !planted(Mutant::RewindByProbeAlone) {
+            return self.begin_epoch(now);
+        }
+        self.feed.finish_list(at);
+        let absence = Absence {
+            at: self.sequence(at),
+            state: if self.settings.selective { OwedState::Missing } else { OwedState::Gone },
+            origin: if purpose == Purpose::Audit { Origin::Audit } else { Origin::Relist },
+        };
+        let numbers: Vec<KeyNumber> = self.keys.numbers().collect();
+        for route in 0..self.routes.len() {
+            self.routes[route].counters.comparisons += 1;
+            let silent = !self.routes[route].record.synced && self.routes[route].settings.initial == Initial::None;
+            for number in numbers.iter().filter(|number| !self.keys.is_listed(**number)).copied().collect::<Vec<_>>() {
+                if silent {
+                    self.drop_entry(route, number);
+                    continue;
+                }
+                // A list of one namespace says nothing of objects in others, but that the route reads them no more.
+                let scope = self.settings.scope.as_deref();
+                let outside = scope.is_some() && self.keys.key(number).namespace() != scope;
+                let left = outside && !planted(Mutant::AbsenceOutsideScope);
+                let state = if left { OwedState::Left } else { absence.state };
+                if self.observe_absent(route, now, number, Absence { state, ..absence }) {
+                    self.note_difference(route, number);
+                }
+            }
+            let state = &mut self.routes[route];
+            state.followed = true;
+            state.resyncing = false;
+            state.record.synced = true;
+        }
+        for number in numbers {
+            self.forget_if_empty(number);
+        }
+        self.audit.finish();
+        self.audit_later(now);
+        self.save.touch_feed();
+    }
+
+    /// The kind itself is gone, and all its objects with it, whatever the watch did not come to show.
+    pub(super) fn infer_all_gone(&mut self, now: Now) {
+        for number in self.keys.numbers().collect::<Vec<_>>() {
+            for route in 0..self.routes.len() {
+                if let Some(newest) = self.entry(route, number).newest() {
+                    let absence = Absence { at: newest, state: OwedState::Gone, origin: Origin::Relist };
+                    self.observe_absent(route, now, number, absence);
+                }
+            }
+            self.forget_if_empty(number);
+        }
+    }
+
+    /// A complete list of version `at` does not have this key: what the sink has or may have been told of is owed as
+    /// gone (or missing, where it may have left the selection for the server), what was never attempted is dropped. The
+    /// list is silent about states newer than itself (a fetch may have run ahead of it): the watch from `at` on will
+    /// speak of them. Whether something is owed now that was not.
+    fn observe_absent(&mut self, route: usize, now: Now, number: KeyNumber, absence: Absence) -> bool {
+        let entry = self.entry(route, number);
+        if entry.is_empty() {
+            return false;
+        }
+        let at =
+            if planted(Mutant::AbsenceBeyondList) { entry.newest().max(Some(absence.at)) } else { Some(absence.at) };
+        let lane = entry.lane();
+        let covered = |uid: &Uid| {
+            let debts = lane.into_iter().flat_map(|lane| lane.predecessor.iter().chain(&lane.owed));
+            debts.filter(|debt| debt.owed.uid == *uid).any(|debt| !debt.is_present())
+        };
+        let known = if planted(Mutant::AbsenceIgnoresDoubt) {
+            entry.told.iter().map(|told| told.uid.clone()).collect()
+        } else {
+            entry.known_uids()
+        };
+        let known = known.into_iter().filter(|uid| !covered(uid));
+        let missing: Vec<(Uid, Sequence)> = known
+            .filter_map(|uid| entry.known(&uid).map(|known| (uid, known)))
+            .filter(|(_, known)| Some(*known) <= at)
+            .collect();
+        let owed = lane.and_then(|lane| lane.owed.as_ref());
+        let dropped = owed.is_some_and(|debt| debt.is_present() && Some(debt.owed.sequence) <= at);
+        if missing.is_empty() && !dropped {
+            return false;
+        }
+        let stamp = self.save.touch(route, number);
+        let lane = self.entry_mut(route, number).open_lane();
+        if dropped {
+            lane.owed = None;
+        }
+        for (uid, known) in &missing {
+            let inferred = Debt::inferred(uid, *known, absence.state, absence.origin, now, stamp);
+            if lane.owed.is_none() {
+                lane.owed = Some(inferred);
+            } else if lane.predecessor.is_none() {
+                lane.predecessor = Some(inferred);
+            }
+        }
+        lane.allow_at(now);
+        self.enqueue(route, number);
+        !missing.is_empty()
+    }
+
+    fn note_difference(&mut self, route: usize, number: KeyNumber) {
+        let owed = self.entry(route, number).lane().and_then(|lane| lane.head());
+        let Some(state) = owed.map(|debt| debt.owed.state) else { return };
+        if self.audit.note_difference(route, self.keys.key(number), state) {
+            self.routes[route].counters.drift += 1;
+        }
+    }
+
+    /// `initial: none`: what exists at the first list is taken as told, without an event.
+    fn take_silently(&mut self, route: usize, number: KeyNumber, object: &Object, fingerprint: u64) {
+        let metadata = &object.metadata;
+        let told = Told {
+            uid: metadata.uid.clone(),
+            sequence: self.sequence(metadata.resource_version),
+            fingerprint,
+            recipe: self.routes[route].record.recipe_number,
+            deleting: metadata.deletion_timestamp.is_some(),
+        };
+        self.drop_entry(route, number);
+        self.entry_mut(route, number).told = Some(told);
+    }
+
+    /// Forgets what the route knows of the key.
+    fn drop_entry(&mut self, route: usize, number: KeyNumber) {
+        if let Some(place) = self.entry_mut(route, number).open_lane().place.take() {
+            self.routes[route].queue.remove(&(place.0, place.1, number));
+        }
+        *self.entry_mut(route, number) = Entry::default();
+        self.save.touch(route, number);
+    }
+
+    /// Tells every selected object of this route again, as `observed`.
+    ///
+    /// # Panics
+    /// When there is no such route.
+    pub fn handle_resync(&mut self, route: usize) {
+        let state = &mut self.routes[route];
+        state.record.resyncs += 1;
+        state.resyncing = true;
+        self.save.touch_feed();
+        self.feed.list_for_all();
+    }
+
+    /// The route selects by another rule from now on: what is told is compared with it by a list.
+    ///
+    /// # Panics
+    /// When there is no such route.
+    pub fn handle_selection_edited(&mut self, route: usize, selection: String) {
+        let state = &mut self.routes[route];
+        if state.record.selection == selection {
+            return;
+        }
+        state.settings.selection.clone_from(&selection);
+        state.record.selection = selection;
+        state.record.revision += 1;
+        self.save.touch_feed();
+        if planted(Mutant::SelectionEditResumes) {
+            return;
+        }
+        state.followed = false;
+        self.feed.list_for_all();
+    }
+}

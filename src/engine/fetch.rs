@@ -1,0 +1,217 @@
+//! What has to be asked for about a key before it can be told: the bytes of an object, or whether it is gone or has only
+//! left. No more is asked for at once than a little, and than the sinks take.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::intake::Sighting;
+use super::keys::KeyNumber;
+use super::mutant::{Mutant, planted};
+use super::view::Entry;
+use super::{Action, Engine, Fetched, Looked, Now, Route};
+use crate::model::{Cause, Key, Origin, OwedState};
+
+const BASE: Duration = Duration::from_millis(500);
+const CAP: Duration = Duration::from_secs(60);
+/// Objects of one feed that are asked for at once.
+const FETCHES: usize = 16;
+/// What lacks its bytes is counted at most this often: it takes time in proportion to the view.
+const COUNT: Duration = Duration::from_secs(5);
+
+/// What is asked for, and what will be.
+#[derive(Default)]
+pub(super) struct Fetches {
+    asked: BTreeSet<Question>,
+    // Asked for in an earlier epoch: the answer is not believed.
+    void: BTreeSet<Question>,
+    // To be asked for when others have come: the API server is not asked for everything at once.
+    wanted: BTreeSet<Question>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Question {
+    key: Key,
+    // Whether it is there at all, not what it is.
+    look: bool,
+}
+
+impl Fetches {
+    /// The cluster has begun another life: what it said in the earlier one is not believed.
+    pub(super) fn forget_asked(&mut self) {
+        self.void.extend(self.asked.iter().cloned());
+        self.wanted.clear();
+    }
+
+    /// Takes an answer in; whether it is to be believed.
+    fn answered(&mut self, question: &Question) -> bool {
+        self.asked.remove(question);
+        !self.void.remove(question) || planted(Mutant::FetchFromEarlierEpoch)
+    }
+}
+
+impl Engine {
+    /// The answer to a fetch. What is found enters as a change, by the same rules; since it may be ahead of the
+    /// position, its place stays on the key until the position has passed it.
+    pub fn handle_fetched(&mut self, now: Now, key: &Key, fetched: Fetched) {
+        let believed = self.fetches.answered(&Question { key: key.clone(), look: false });
+        let fetched = if believed { fetched } else { Fetched::Failed("the cluster was rewound meanwhile".to_owned()) };
+        if let Some(number) = self.keys.find(key) {
+            self.give_places_back(number);
+            match fetched {
+                Fetched::Found(object, selected) => {
+                    let metadata = &object.metadata;
+                    // It was asked for because it is its turn: the budget has no say.
+                    let held = self.bytes.hold_anyway(&object);
+                    let sequence = self.sequence(metadata.resource_version);
+                    let ahead = self.feed.place() < Some(sequence);
+                    self.feed.note_given(metadata.resource_version);
+                    for (route, fingerprint) in selected.iter().enumerate() {
+                        if !self.entry(route, number).owes() {
+                            continue;
+                        }
+                        let sighting = Sighting {
+                            uid: &metadata.uid,
+                            sequence,
+                            held: Some(&held),
+                            deleting: metadata.deletion_timestamp.is_some(),
+                            fingerprint: *fingerprint,
+                            origin: Origin::Watch,
+                            existed: false,
+                            cause: Cause::Change,
+                            listed: false,
+                        };
+                        match fingerprint {
+                            Some(_) => self.observe(route, now, number, &sighting),
+                            None => self.observe_unselected(route, now, number, &sighting),
+                        };
+                        self.hold_back(route, number, now);
+                        if ahead && !planted(Mutant::FetchLeavesNoMark) {
+                            self.save.touch(route, number);
+                            let lane = self.entry_mut(route, number).open_lane();
+                            lane.fetched = lane.fetched.max(Some(sequence));
+                        }
+                    }
+                }
+                Fetched::NotFound => self.hold_back_everywhere(number, now, None),
+                Fetched::Failed(reason) => self.hold_back_everywhere(number, now, Some(&reason)),
+                Fetched::Forbidden(reason) => {
+                    self.hold_back_everywhere(number, now, Some(&reason));
+                    self.list_instead();
+                }
+            }
+            self.forget_if_empty(number);
+        }
+        self.ask_next();
+    }
+
+    /// The answer to a look: what is missing has left if the same incarnation is still there, and is gone otherwise.
+    pub fn handle_looked(&mut self, now: Now, key: &Key, looked: &Looked) {
+        let believed = self.fetches.answered(&Question { key: key.clone(), look: true });
+        if let Some(number) = self.keys.find(key) {
+            self.give_places_back(number);
+            match looked {
+                Looked::Failed(reason) => self.hold_back_everywhere(number, now, Some(reason)),
+                _ if !believed => self.hold_back_everywhere(number, now, None),
+                Looked::Found(_) | Looked::NotFound => {
+                    for route in 0..self.routes.len() {
+                        let lane = self.routes[route].entries[number.index()].lane_mut();
+                        let Some(lane) = lane else { continue };
+                        if let Some(debt) = lane.head_mut()
+                            && debt.owed.state == OwedState::Missing
+                        {
+                            let there = matches!(looked, Looked::Found(uid) if *uid == debt.owed.uid);
+                            debt.owed.state = if there { OwedState::Left } else { OwedState::Gone };
+                            // The store need not know which of the two before it is told.
+                            self.save.touch(route, number);
+                        }
+                        self.enqueue(route, number);
+                    }
+                }
+            }
+        }
+        self.ask_next();
+    }
+
+    /// The answer did not come: whoever waits for it waits on, and says why if there is something to say.
+    fn hold_back_everywhere(&mut self, number: KeyNumber, now: Now, reason: Option<&str>) {
+        for route in 0..self.routes.len() {
+            if let Some(reason) = reason
+                && self.entry(route, number).lacks_answer()
+            {
+                let key = self.keys.key(number);
+                self.routes[route].last_error = Some(format!("{key} cannot be read: {reason}"));
+            }
+            self.hold_back(route, number, now);
+        }
+    }
+
+    /// Nothing was found or heard: the key waits for the change that is on its way, and asks again later.
+    fn hold_back(&mut self, route: usize, number: KeyNumber, now: Now) {
+        let entry = &mut self.routes[route].entries[number.index()];
+        if entry.lacks_answer() {
+            let lane = entry.open_lane();
+            lane.not_before = now + lane.backoff.fail(&mut self.jitter, BASE, CAP, None);
+            self.enqueue(route, number);
+        }
+    }
+
+    /// Asks about the head of this key; it has a place among the route's deliveries meanwhile.
+    pub(super) fn ask(&mut self, route: usize, number: KeyNumber, look: bool) {
+        self.routes[route].fetched_ahead.insert(number);
+        let question = Question { key: self.keys.key(number).clone(), look };
+        if !self.fetches.asked.contains(&question) {
+            self.fetches.wanted.insert(question);
+            self.ask_next();
+        }
+    }
+
+    fn ask_next(&mut self) {
+        while self.fetches.asked.len() < FETCHES
+            && let Some(question) = self.fetches.wanted.pop_first()
+        {
+            let Some(number) = self.keys.find(&question.key) else { continue };
+            if !self.routes.iter().any(|route| route.entries[number.index()].lacks_answer()) {
+                // It has come by another way.
+                self.give_places_back(number);
+                continue;
+            }
+            let key = question.key.clone();
+            self.actions.push_back(if question.look { Action::Look { key } } else { Action::Fetch { key } });
+            self.fetches.asked.insert(question);
+        }
+    }
+
+    /// Nothing is asked for about this key any more: its places among the deliveries are free.
+    fn give_places_back(&mut self, number: KeyNumber) {
+        for route in &mut self.routes {
+            route.fetched_ahead.remove(&number);
+        }
+    }
+
+    /// Much that was let go comes back by a list, as much of it as the budget takes, sooner than object by object.
+    pub(super) fn list_instead_of_fetching(&mut self, route: usize, now: Now) {
+        let state = &self.routes[route];
+        let room = self.bytes.bytes() <= self.settings.bytes_at_most / 2;
+        if state.fetched_ahead.is_empty() || state.is_failing() || !room || now < self.next_count {
+            return;
+        }
+        self.next_count = now + COUNT;
+        if state.entries.iter().filter(|entry| entry.lacks_answer()).count() > self.settings.fetch_at_most {
+            self.list_instead();
+        }
+    }
+}
+
+impl Route {
+    /// Whether the sink was unavailable last.
+    pub(super) fn is_failing(&self) -> bool {
+        self.breaker.is_failing()
+    }
+}
+
+impl Entry {
+    /// Whether the head is a state of an object, whose bytes are needed, rather than a question.
+    pub(super) fn owes_present(&self) -> bool {
+        self.lane().and_then(|lane| lane.head()).is_some_and(super::view::Debt::is_present)
+    }
+}
