@@ -82,6 +82,7 @@ fn main() {
             cause: Cause::Change,
             object: Some(&object),
             inferred: false,
+            sorts_after: false,
             origin: Origin::Watch,
             coalesced: 0,
             seen: at,

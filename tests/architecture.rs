@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "driver",
         ],
     ),
-    ("cli", &["model", "config", "telemetry", "app", "kubernetes"]),
+    ("cli", &["model", "config", "telemetry", "app", "kubernetes", "admin"]),
 ];
 
 fn sources() -> Vec<PathBuf> {

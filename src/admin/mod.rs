@@ -1,4 +1,7 @@
 //! The read-only HTTP port: `/livez`, `/readyz`, `/metrics`, `/routes`. It shows no object's data and changes nothing.
+//! Beside it, in `control`, the socket through which commands reach the process.
+
+pub mod control;
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use super::audit::Standing;
 use crate::driver::{Heartbeat, Status, describe_cause};
 use crate::engine::FeedState;
 use crate::model::{FeedPhase, FeedStatus, ProcessStatus, RouteReport};
@@ -64,6 +65,16 @@ impl Board {
         entry.restarts += 1;
     }
 
+    /// The full names of each feed's routes.
+    pub(super) fn routes(&self) -> Vec<Vec<String>> {
+        lock(&self.feeds).iter().map(Entry::routes).collect()
+    }
+
+    /// Where each feed's audits stand.
+    pub(super) fn audits(&self) -> Vec<Standing> {
+        lock(&self.feeds).iter().map(Entry::audit).collect()
+    }
+
     pub(super) fn status(&self) -> ProcessStatus {
         let starting = lock(&self.starting).clone();
         let feeds = lock(&self.feeds).iter().map(Entry::describe).collect();
@@ -72,6 +83,24 @@ impl Board {
 }
 
 impl Entry {
+    fn routes(&self) -> Vec<String> {
+        self.driver.iter().flat_map(|(status, _)| status.borrow().names.to_vec()).collect()
+    }
+
+    fn audit(&self) -> Standing {
+        let Some((status, _)) = &self.driver else {
+            let hindrance = self.trouble.clone().unwrap_or_else(|| "it has not begun".to_owned());
+            return Standing { feed: self.name.clone(), report: None, hindrance: Some(hindrance) };
+        };
+        let status = status.borrow();
+        let hindrance = match &status.feed {
+            FeedState::Waiting { reason } => Some(reason.clone()),
+            FeedState::Parked(cause) => Some(describe_cause(cause)),
+            FeedState::Probing | FeedState::Listing | FeedState::Watching => None,
+        };
+        Standing { feed: self.name.clone(), report: status.audit.clone(), hindrance }
+    }
+
     fn describe(&self) -> FeedStatus {
         let mut described = FeedStatus {
             feed: self.name.clone(),

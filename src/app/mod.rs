@@ -1,21 +1,24 @@
 //! The composition root: configuration, store, sinks, cluster, feeds, the HTTP port; and how they end. It decides nothing
 //! about events.
 
+mod audit;
 mod board;
 mod build;
 mod sinks;
 mod supervise;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::admin;
+use crate::admin::control::{self, ControlAnswer, ControlRequest};
 use crate::config::{Config, State};
 use crate::driver::SharedStore;
 use crate::kubernetes::{Connection, ConnectionError, ConnectionSettings, Failure};
@@ -99,6 +102,7 @@ pub async fn run(config: &Config, overrides: Overrides, mut stop: watch::Receive
     tracing::info!(address, version = env!("CARGO_PKG_VERSION"), "crier begins");
     let mut servants = JoinSet::new();
     let audits = watch::channel(0);
+    let audits = (Arc::new(audits.0), audits.1);
     let source = Arc::clone(&board);
     let sources = admin::Sources { status: Arc::new(move || source.status()), metrics: crate::telemetry::render };
     servants.spawn(async move {
@@ -114,6 +118,9 @@ pub async fn run(config: &Config, overrides: Overrides, mut stop: watch::Receive
     })
     .await?;
     let Some(cluster) = identify(config, &connection, &store, &board, &mut stop).await? else { return Ok(()) };
+    if let State::Directory { path, .. } = &config.state {
+        listen_to_commands(path, &board, &audits.0, &mut servants);
+    }
     let Some(planned) = plan_as_permitted(config, &connection, &board, &mut stop).await? else { return Ok(()) };
     let Some(labelled) = follow_labels(config, &connection, &board, &mut servants, &mut stop).await else {
         return Ok(());
@@ -142,6 +149,30 @@ pub async fn run(config: &Config, overrides: Overrides, mut stop: watch::Receive
     while feeds.join_next().await.is_some() {}
     tracing::info!("crier has ended");
     Ok(())
+}
+
+/// Commands come through a socket in the state directory. Without one all else works.
+fn listen_to_commands(state: &Path, board: &Arc<Board>, audits: &Arc<watch::Sender<u64>>, servants: &mut JoinSet<()>) {
+    let listener = match control::open(state) {
+        Ok(listener) => listener,
+        Err(error) => {
+            let path = control::socket_path(state).display().to_string();
+            return tracing::warn!(path, %error, "commands cannot reach this process: its socket cannot be opened");
+        }
+    };
+    let (board, audits) = (Arc::clone(board), Arc::clone(audits));
+    let handler: control::Handler = Arc::new(move |request| {
+        let (board, audits) = (Arc::clone(&board), Arc::clone(&audits));
+        async move {
+            let ControlRequest::Audit { route } = request;
+            match audit::audit(board, audits, route).await {
+                Ok(result) => ControlAnswer::Audit(result),
+                Err(reason) => ControlAnswer::Refused { reason },
+            }
+        }
+        .boxed()
+    });
+    servants.spawn(control::serve(listener, handler));
 }
 
 fn open_store(state: &State, fresh: bool) -> Result<SharedStore, StoreError> {

@@ -1,6 +1,7 @@
 //! The command line: what there is to call, and what each command prints and returns. It decides nothing; a command
 //! writes where it is told to, so that tests read what a user would.
 
+mod audit;
 mod check;
 mod run;
 
@@ -43,6 +44,8 @@ enum Command {
         /// The configuration, a YAML file
         file: PathBuf,
     },
+    /// Compare what was told with the cluster, by the process that runs; exit code 1 if anything differs
+    Audit(audit::Arguments),
     /// Watch what the configuration names and tell its sinks, until SIGTERM
     Run(run::Arguments),
 }
@@ -55,6 +58,7 @@ where
 {
     let written = match Arguments::try_parse_from(arguments) {
         Ok(Arguments { command: Command::Check { file } }) => check::run(&file, output, errors),
+        Ok(Arguments { command: Command::Audit(arguments) }) => audit::run(arguments, output, errors),
         Ok(Arguments { command: Command::Run(arguments) }) => run::run(arguments, errors),
         Err(stop) => explain(&stop, output, errors),
     };

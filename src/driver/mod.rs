@@ -42,7 +42,7 @@ enum Input {
     Stream(u64, StreamInput),
     Probed(Result<ResourceVersion, Failure>),
     Fetched(Key, Result<Option<Object>, Failure>),
-    Looked(Key, Result<Option<Uid>, Failure>),
+    Looked(Key, Result<(Option<Uid>, ResourceVersion), Failure>),
     Delivered(DeliveryId, Verdict),
     Saved(Result<(), String>),
     /// The namespaces that a route selects by label have changed.
@@ -99,15 +99,16 @@ impl Driver {
             route.note_namespaces();
         }
         let asked: Vec<String> = routes.iter().map(|route| route.name.to_string()).collect();
-        let (state, epoch) = {
+        let (state, identity) = {
             let store = store.lock().unwrap_or_else(PoisonError::into_inner);
             let state = store.load(&feed, &asked, &*belongs)?;
-            (state, store.identity().epoch)
+            (state, store.identity().clone())
         };
         let settings = EngineSettings {
             seed,
             began: Timestamp::now().as_second().try_into().unwrap_or_default(),
-            epoch,
+            epoch: identity.epoch,
+            rewinds: identity.rewinds,
             selective: collection.is_selective(),
             scope: collection.namespace.clone(),
             bytes_at_most,
@@ -299,6 +300,7 @@ impl Driver {
             cause: publication.cause,
             object: publication.object.as_ref(),
             inferred: publication.inferred,
+            sorts_after: publication.sorts_after,
             origin: publication.origin,
             coalesced: publication.coalesced,
             seen: now,
@@ -356,8 +358,8 @@ impl Driver {
             }
             Input::Looked(key, looked) => {
                 let looked = match looked {
-                    Ok(Some(uid)) => Looked::Found(uid),
-                    Ok(None) => Looked::NotFound,
+                    Ok((Some(uid), _)) => Looked::Found(uid),
+                    Ok((None, at)) => Looked::NotFound(at),
                     Err(failure) => Looked::Failed(failure.to_string()),
                 };
                 self.engine.handle_looked(now, &key, &looked);

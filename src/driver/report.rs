@@ -39,6 +39,8 @@ pub struct Status {
     pub caught_up: bool,
     /// Why the state could not be saved, until it is; nothing is sent meanwhile.
     pub state_error: Option<String>,
+    /// The routes' names, by their numbers in the engine.
+    pub names: Arc<[String]>,
     /// The routes by name.
     pub routes: BTreeMap<String, RouteStatus>,
 }
@@ -69,7 +71,7 @@ impl Heartbeat {
 /// Publishes a feed's status.
 pub(super) struct Report {
     feed: String,
-    names: Vec<String>,
+    names: Arc<[String]>,
     sender: watch::Sender<Status>,
     stale: bool,
     state_error: Option<String>,
@@ -79,11 +81,11 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(feed: &str, names: &[String], engine: &Engine) -> (Self, watch::Receiver<Status>) {
+    pub(super) fn new(feed: &str, names: &Arc<[String]>, engine: &Engine) -> (Self, watch::Receiver<Status>) {
         let (sender, receiver) = watch::channel(describe(engine, names, false));
         let report = Self {
             feed: feed.to_owned(),
-            names: names.to_vec(),
+            names: Arc::clone(names),
             sender,
             stale: true,
             state_error: None,
@@ -216,7 +218,7 @@ fn note_late(status: &mut Status, now: Duration) {
     }
 }
 
-fn describe(engine: &Engine, names: &[String], caught_up: bool) -> Status {
+fn describe(engine: &Engine, names: &Arc<[String]>, caught_up: bool) -> Status {
     let routes = names.iter().enumerate().map(|(number, name)| (name.clone(), engine.route_status(number)));
     let feed = engine.feed_state();
     let caught_up = caught_up || feed == FeedState::Watching;
@@ -228,6 +230,7 @@ fn describe(engine: &Engine, names: &[String], caught_up: bool) -> Status {
         audit: engine.last_audit().cloned(),
         caught_up,
         state_error: None,
+        names: Arc::clone(names),
         routes: routes.collect(),
     }
 }

@@ -63,6 +63,9 @@ pub struct Publication {
     pub object: Option<Object>,
     /// Whether no watch showed that it is gone or has left.
     pub inferred: bool,
+    /// Whether it sorts after the state that its sequence names: that is what a deletion does that no watch showed, and
+    /// whatever follows one.
+    pub sorts_after: bool,
     /// How the change came to be known.
     pub origin: Origin,
     /// How many earlier changes this event covers.
@@ -87,8 +90,8 @@ pub enum Fetched {
 pub enum Looked {
     /// An object of this incarnation.
     Found(Uid),
-    /// No such object.
-    NotFound,
+    /// No such object, up to this version.
+    NotFound(ResourceVersion),
     /// No answer, and why; ask again.
     Failed(String),
 }

@@ -31,6 +31,11 @@ impl Account {
         self.held.load(Ordering::Relaxed)
     }
 
+    /// Whether more is held than the budget allows.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.bytes() > self.at_most
+    }
+
     /// Holds an object if the budget allows it.
     pub(super) fn hold(&self, object: &Object) -> Option<Arc<Held>> {
         (self.bytes() + object.bytes.len() <= self.at_most).then(|| self.hold_anyway(object))

@@ -31,6 +31,8 @@ impl Engine {
             return self.begin_epoch(now);
         }
         self.feed.note_progress();
+        // Even if the list fails later: the cluster has been there.
+        self.feed.note_given(metadata.resource_version);
         self.keys.set_listed(number, true);
         self.audit.note_object();
         let held = if metadata_only { None } else { self.bytes.hold(object) };
@@ -164,7 +166,12 @@ impl Engine {
         } else {
             entry.known_uids()
         };
-        let known = known.into_iter().filter(|uid| !covered(uid));
+        // A fetch may have shown that it is there later than the list.
+        let there = |uid: &Uid| {
+            let owed = lane.and_then(|lane| lane.owed.as_ref());
+            owed.is_some_and(|debt| debt.is_present() && debt.owed.uid == *uid && Some(debt.owed.sequence) > at)
+        };
+        let known = known.into_iter().filter(|uid| !covered(uid) && !there(uid));
         let missing: Vec<(Uid, Sequence)> = known
             .filter_map(|uid| entry.known(&uid).map(|known| (uid, known)))
             .filter(|(_, known)| Some(*known) <= at)
@@ -176,6 +183,7 @@ impl Engine {
         }
         let stamp = self.save.touch(route, number);
         let lane = self.entry_mut(route, number).open_lane();
+        lane.ready = None;
         if dropped {
             lane.owed = None;
         }

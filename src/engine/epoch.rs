@@ -9,7 +9,7 @@ use super::feed::Before;
 use super::keys::KeyNumber;
 use super::mutant::{Mutant, planted};
 use super::{Engine, Now};
-use crate::model::{ResourceVersion, Sequence, Uid};
+use crate::model::{OwedState, ResourceVersion, Sequence, Uid};
 
 impl Engine {
     /// One transaction saves the next epoch and "no position". What was owed is dropped, since the list that follows
@@ -33,6 +33,7 @@ impl Engine {
                 }
                 lane.predecessor = None;
                 lane.owed = None;
+                lane.ready = None;
                 lane.fetched = None;
                 self.save.touch(route, *number);
                 self.enqueue(route, *number);
@@ -70,6 +71,17 @@ impl Engine {
                 // One incarnation does not go back, and the next one is newer than all of the one before.
                 if known_uid == uid { item < known } else { item <= known }
             });
+            // What was seen to be gone, or to have left, does not come back as it was; but for an edit of the selection.
+            let gone = |debt: &super::view::Debt| {
+                let edited = !route.followed && debt.owed.state != OwedState::Gone;
+                selected.is_some()
+                    && !debt.is_present()
+                    && !edited
+                    && debt.owed.uid == *uid
+                    && item <= debt.owed.sequence
+            };
+            let mut debts = lane.into_iter().flat_map(|lane| lane.predecessor.iter().chain(&lane.owed));
+            let contradicts = contradicts || debts.any(|debt| sure(debt.owed.sequence) && gone(debt));
             // What was there when the position passed it was told or owed.
             let unheard_of = selected.is_some()
                 && route.record.synced

@@ -103,7 +103,7 @@ fn what_a_fetch_brought_while_a_list_was_on_its_way_is_no_rewind() {
 
 #[test]
 fn what_was_attempted_before_a_rewind_is_told_whatever_its_fingerprint() {
-    let doubt = Doubt { uid: Uid::new("uid-1"), sequence: place(19) };
+    let doubt = Doubt { uid: Uid::new("uid-1"), sequence: place(19), gone: false };
     let record = KeyRecord { told: Some(told(1, 18, 7)), doubts: vec![doubt], ..KeyRecord::default() };
     let mut script = resuming_with(record);
     script.engine.handle_probed(script.now, Ok(version(15)));

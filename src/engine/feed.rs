@@ -78,16 +78,18 @@ pub(super) struct Feed {
     strikes: u32,
     // When the whole collection is compared next, though nothing is known to be missed.
     pub(super) audit_at: Option<Now>,
-    // The probe that is under way is followed by a list, whatever it says.
-    list_wanted: bool,
+    // The probe that is under way is followed by a list.
+    list_wanted: Option<Purpose>,
     // The objects of a kind that was seen to be gone are told as deleted once.
     kind_gone: bool,
 }
 
 impl Feed {
-    pub(super) fn new(mut record: FeedRecord, epoch: Epoch) -> Self {
-        if record.epoch == Epoch::default() {
-            record.epoch = epoch;
+    /// A feed that goes on where its record ends, unless the cluster is known to have begun another life since: by another
+    /// feed, which this one's routes may have read meanwhile. Versions from before say nothing then.
+    pub(super) fn new(mut record: FeedRecord, epoch: Epoch, rewinds: u32) -> Self {
+        if record.epoch < epoch {
+            record = FeedRecord { epoch, rewinds, position: None, newest: None, ..record };
         }
         Self {
             state: State::Ready(Next::List(Purpose::Compare)),
@@ -98,7 +100,7 @@ impl Feed {
             trouble: None,
             strikes: 0,
             audit_at: None,
-            list_wanted: false,
+            list_wanted: None,
             kind_gone: false,
         }
     }
@@ -208,14 +210,10 @@ impl Feed {
     /// that of the next one.
     pub(super) fn list_for_all(&mut self) {
         match &mut self.state {
-            State::Probing(_) => self.list_wanted = true,
+            State::Probing(_) => self.list_wanted = Some(Purpose::Compare),
             State::Waiting { next, .. } | State::Parked { next, .. } => *next = Next::List(Purpose::Compare),
             State::Ready(_) | State::Listing { .. } | State::Watching { .. } => self.want_list(Purpose::Compare),
         }
-    }
-
-    fn forget_position(&mut self) {
-        self.record.position = None;
     }
 }
 
@@ -249,12 +247,19 @@ impl Engine {
             _ => return,
         };
         match next {
-            Next::Probe => {
-                self.feed.state = State::Probing(self.feed.before());
-                self.actions.push_back(Action::Probe);
+            // A list says only at its end which version it has: what it shows might be told before a rewind is noticed.
+            Next::List(purpose) if self.feed.record.newest.is_some() => {
+                self.feed.list_wanted = Some(purpose);
+                self.probe();
             }
+            Next::Probe => self.probe(),
             Next::List(purpose) => self.begin_list(purpose),
         }
+    }
+
+    fn probe(&mut self) {
+        self.feed.state = State::Probing(self.feed.before());
+        self.actions.push_back(Action::Probe);
     }
 
     fn begin_list(&mut self, purpose: Purpose) {
@@ -273,10 +278,14 @@ impl Engine {
         if self.draining {
             return;
         }
+        let list = self.feed.list_wanted.take();
         match (answer, self.feed.record.position) {
             // A watch from a future version would be silent, not an error: events would be lost.
             (Ok(cluster), _) if Some(cluster) < before.newest => self.begin_epoch(now),
-            (Ok(_), Some(_)) if std::mem::take(&mut self.feed.list_wanted) => self.feed.want_list(Purpose::Compare),
+            (Ok(cluster), position) if list.is_some() || position.is_none() => {
+                self.feed.note_given(cluster);
+                self.begin_list(list.unwrap_or(Purpose::Compare));
+            }
             (Ok(cluster), Some(from)) => {
                 self.feed.note_given(cluster);
                 self.save.touch_feed();
@@ -284,11 +293,7 @@ impl Engine {
                 self.actions.push_back(Action::Watch { from });
             }
             (Ok(_), None) => self.feed.want_list(Purpose::Compare),
-            (Err(failure), _) => {
-                let wanted = std::mem::take(&mut self.feed.list_wanted);
-                let next = if wanted { Next::List(Purpose::Compare) } else { Next::Probe };
-                self.fail_feed(now, next, failure);
-            }
+            (Err(failure), _) => self.fail_feed(now, list.map_or(Next::Probe, Next::List), failure),
         }
     }
 
@@ -373,9 +378,7 @@ impl Engine {
                 if !std::mem::replace(&mut self.feed.kind_gone, true) {
                     self.infer_all_gone(now);
                 }
-                // Its versions said something about a kind that is no more: whatever comes is compared.
-                self.feed.forget_position();
-                self.save.touch_feed();
+                // The position stays: whatever comes again from before it is of another life of the cluster.
                 return self.park(now, compare, ParkCause::NotServed(reason));
             }
             FeedFailure::Expired => (compare, "the history expired again".to_owned(), None),

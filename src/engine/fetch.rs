@@ -42,6 +42,12 @@ impl Fetches {
         self.wanted.clear();
     }
 
+    /// Whether something is asked about this key. One question at a time: of two answers nobody could say which is the
+    /// older.
+    fn is_asked(&self, key: &Key) -> bool {
+        [false, true].iter().any(|look| self.asked.contains(&Question { key: key.clone(), look: *look }))
+    }
+
     /// Takes an answer in; whether it is to be believed.
     fn answered(&mut self, question: &Question) -> bool {
         self.asked.remove(question);
@@ -81,9 +87,17 @@ impl Engine {
                             listed: false,
                         };
                         match fingerprint {
-                            Some(_) => self.observe(route, now, number, &sighting),
-                            None => self.observe_unselected(route, now, number, &sighting),
-                        };
+                            // What the position has passed is known, and may be overtaken by now. It brings its bytes.
+                            _ if !ahead && self.routes[route].followed && !planted(Mutant::FetchBehindPosition) => {
+                                self.note_repeat(route, now, number, &sighting);
+                            }
+                            Some(_) => {
+                                self.observe(route, now, number, &sighting);
+                            }
+                            None => {
+                                self.observe_unselected(route, now, number, &sighting);
+                            }
+                        }
                         self.hold_back(route, number, now);
                         if ahead && !planted(Mutant::FetchLeavesNoMark) {
                             self.save.touch(route, number);
@@ -112,24 +126,36 @@ impl Engine {
             match looked {
                 Looked::Failed(reason) => self.hold_back_everywhere(number, now, Some(reason)),
                 _ if !believed => self.hold_back_everywhere(number, now, None),
-                Looked::Found(_) | Looked::NotFound => {
+                Looked::Found(_) | Looked::NotFound(_) => {
                     for route in 0..self.routes.len() {
-                        let lane = self.routes[route].entries[number.index()].lane_mut();
-                        let Some(lane) = lane else { continue };
-                        if let Some(debt) = lane.head_mut()
-                            && debt.owed.state == OwedState::Missing
-                        {
-                            let there = matches!(looked, Looked::Found(uid) if *uid == debt.owed.uid);
-                            debt.owed.state = if there { OwedState::Left } else { OwedState::Gone };
-                            // The store need not know which of the two before it is told.
-                            self.save.touch(route, number);
-                        }
+                        self.resolve(route, number, looked);
                         self.enqueue(route, number);
                     }
                 }
             }
         }
         self.ask_next();
+    }
+
+    /// What is missing is one of the two from now on: the store knows which before it is told, since a deletion that was
+    /// attempted must not be followed by anything else about that state.
+    fn resolve(&mut self, route: usize, number: KeyNumber, looked: &Looked) {
+        let lane = self.routes[route].entries[number.index()].lane_mut();
+        let Some(debt) = lane.and_then(|lane| lane.head_mut()) else { return };
+        if debt.owed.state == OwedState::Missing {
+            let there = matches!(looked, Looked::Found(uid) if *uid == debt.owed.uid);
+            debt.owed.state = if there { OwedState::Left } else { OwedState::Gone };
+            debt.number = self.save.touch(route, number);
+        }
+        if let Looked::NotFound(at) = looked {
+            // What the watch has still to show of it, up to here, is over.
+            let at = self.sequence(*at);
+            self.feed.note_given(at.resource_version());
+            if self.feed.place() < Some(at) {
+                let lane = self.entry_mut(route, number).open_lane();
+                lane.fetched = lane.fetched.max(Some(at));
+            }
+        }
     }
 
     /// The answer did not come: whoever waits for it waits on, and says why if there is something to say.
@@ -159,7 +185,8 @@ impl Engine {
     pub(super) fn ask(&mut self, route: usize, number: KeyNumber, look: bool) {
         self.routes[route].fetched_ahead.insert(number);
         let question = Question { key: self.keys.key(number).clone(), look };
-        if !self.fetches.asked.contains(&question) {
+        // The answer that is on its way looks at the key again.
+        if !self.fetches.is_asked(&question.key) {
             self.fetches.wanted.insert(question);
             self.ask_next();
         }
@@ -170,6 +197,9 @@ impl Engine {
             && let Some(question) = self.fetches.wanted.pop_first()
         {
             let Some(number) = self.keys.find(&question.key) else { continue };
+            if self.fetches.is_asked(&question.key) {
+                continue;
+            }
             if !self.routes.iter().any(|route| route.entries[number.index()].lacks_answer()) {
                 // It has come by another way.
                 self.give_places_back(number);

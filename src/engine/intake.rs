@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::budget::Held;
 use super::keys::KeyNumber;
 use super::mutant::{Mutant, planted};
-use super::view::{Debt, Entry};
+use super::view::{Debt, Entry, Lane};
 use super::{Engine, Now};
 use crate::model::{Cause, Change, ChangeKind, Metadata, Origin, Owed, OwedState, Sequence, Uid};
 
@@ -38,9 +38,13 @@ impl Engine {
         }
         let metadata = &change.object.metadata;
         let at = metadata.resource_version;
+        if Some(at) <= self.feed.position() && watching && !planted(Mutant::RewindByProbeAlone) {
+            // What a watch shows rises from where it began: this is another life of the cluster.
+            return self.begin_epoch(now);
+        }
         self.feed.note_heard();
-        let held = self.bytes.hold(&change.object);
         let number = self.number(&metadata.key);
+        let held = self.bytes.hold(&change.object);
         let sighting = Sighting {
             uid: &metadata.uid,
             sequence: self.sequence(at),
@@ -72,7 +76,7 @@ impl Engine {
     pub(super) fn observe(&mut self, route: usize, now: Now, number: KeyNumber, seen: &Sighting<'_>) -> bool {
         let recipe = self.routes[route].record.recipe_number;
         if !is_news(self.entry(route, number), seen, true, recipe) {
-            self.note_repeat(route, number, seen, recipe);
+            self.note_repeat(route, now, number, seen);
             return false;
         }
         let stamp = self.save.touch(route, number);
@@ -82,6 +86,7 @@ impl Engine {
         let other = other.and_then(|other| entry.known(&other).map(|known| (other, known)));
         let told = entry.told.is_some();
         let lane = entry.open_lane();
+        lane.keep_ready(seen.uid, true);
         if let Some((other, known)) = other
             && lane.predecessor.as_ref().is_none_or(|predecessor| predecessor.owed.uid != other)
             && !planted(Mutant::PredecessorForgotten)
@@ -152,6 +157,7 @@ impl Engine {
         let other = entry.known_uids().into_iter().find(|known| known != seen.uid);
         let other = other.and_then(|other| entry.known(&other).map(|known| (other, known)));
         let lane = entry.open_lane();
+        lane.keep_ready(seen.uid, false);
         let merged = lane.owed.take();
         let merged = merged.filter(|debt| lane.in_flight.as_ref().is_none_or(|sent| !debt.is(sent)));
         if known {
@@ -199,6 +205,7 @@ impl Engine {
         };
         let stamp = self.save.touch(route, number);
         let lane = self.routes[route].entries[number.index()].open_lane();
+        lane.keep_ready(seen.uid, false);
         let replaced = if precedes { lane.predecessor.take() } else { lane.owed.take() };
         let merged = replaced.filter(|debt| lane.in_flight.as_ref().is_none_or(|sent| !debt.is(sent)));
         let deletion = Debt {
@@ -228,8 +235,9 @@ impl Engine {
 
     /// Nothing new; what can be learned of it all the same is: the bytes of just the state that is owed without them, and
     /// the fingerprint by the present recipe of just the state that was told.
-    fn note_repeat(&mut self, route: usize, number: KeyNumber, seen: &Sighting<'_>, recipe: u8) {
+    pub(super) fn note_repeat(&mut self, route: usize, now: Now, number: KeyNumber, seen: &Sighting<'_>) {
         let state = &mut self.routes[route];
+        let recipe = state.record.recipe_number;
         state.counters.repeats += 1;
         let entry = &mut state.entries[number.index()];
         if let Some(told) = &mut entry.told
@@ -241,6 +249,7 @@ impl Engine {
             (told.fingerprint, told.recipe) = (fingerprint, recipe);
             self.save.touch(route, number);
         }
+        let told = entry.told.as_ref().map(|told| told.sequence);
         if let Some(lane) = entry.lane_mut() {
             let (earliest, held_back) = (lane.backed_off_until, lane.not_before);
             if let Some(debt) = &mut lane.owed
@@ -255,6 +264,9 @@ impl Engine {
                 debt.fingerprint = seen.fingerprint;
                 // It was held back only because there were no bytes.
                 lane.not_before = held_back.min(debt.last).max(earliest);
+            } else if let Some(older) = older_state(told, lane, seen) {
+                lane.ready = Some(Box::new(older));
+                lane.not_before = held_back.min(now).max(earliest);
             }
             self.enqueue(route, number);
         }
@@ -275,6 +287,32 @@ impl Debt {
         let owed = Owed { uid: uid.clone(), sequence, state, inferred: true, existed, origin, cause, coalesced };
         Self { owed, first: now, last: now, object: None, deleting: false, fingerprint: None, number }
     }
+}
+
+/// What was fetched may be older already than what is owed by now. It is told all the same, if the owed state has no
+/// bytes: or a key that changes faster than it can be fetched would never be told. That the incarnation is owed at a newer
+/// state is what the store knows then.
+fn older_state(told: Option<Sequence>, lane: &Lane, seen: &Sighting<'_>) -> Option<Debt> {
+    let debt = lane.owed.as_ref().filter(|_| lane.predecessor.is_none() && lane.ready.is_none())?;
+    let newer_than_told = told.is_none_or(|told| seen.sequence > told);
+    let newer_than_doubts = lane.doubts.iter().all(|doubt| seen.sequence >= doubt.sequence);
+    let fits = debt.is_present()
+        && seen.sequence < debt.owed.sequence
+        && debt.object.is_none()
+        && debt.owed.uid == *seen.uid
+        && debt.owed.cause == Cause::Change
+        && newer_than_told
+        && newer_than_doubts
+        && lane.in_flight.is_none()
+        && !seen.listed;
+    let held = seen.held.filter(|_| fits)?;
+    Some(Debt {
+        owed: Owed { sequence: seen.sequence, coalesced: 0, ..debt.owed.clone() },
+        object: Some(Arc::clone(held)),
+        deleting: seen.deleting,
+        fingerprint: seen.fingerprint,
+        ..debt.clone()
+    })
 }
 
 fn newest_for(entry: &Entry, uid: &Uid) -> Option<Sequence> {

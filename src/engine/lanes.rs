@@ -94,6 +94,10 @@ impl Engine {
 
     /// Sends the head of a key; `false` when it has to wait for the store or for an answer.
     fn release(&mut self, route: usize, number: KeyNumber, now: Now) -> bool {
+        if self.is_ready(route, number) {
+            self.publish(route, number, now);
+            return true;
+        }
         // Of what was let go the fingerprint is known: that nothing has changed needs no bytes.
         if self.settle_without_event(route, number) {
             self.enqueue(route, number);
@@ -107,12 +111,22 @@ impl Engine {
             return false;
         }
         let Some(debt) = entry.lane().and_then(Lane::head) else { return true };
-        if !self.save.is_stored(debt.number) && !planted(Mutant::AttemptBeforeSave) {
+        let (stored, debt) = (self.save.is_stored(debt.number), debt.clone());
+        let lane = self.entry_mut(route, number).open_lane();
+        // One that was made ready earlier stays: it waits for an earlier save.
+        lane.ready.get_or_insert_with(|| Box::new(debt));
+        if !stored && !planted(Mutant::AttemptBeforeSave) {
             self.save.want();
             return false;
         }
         self.publish(route, number, now);
         true
+    }
+
+    /// Whether what is due has been made ready and is known to the store.
+    fn is_ready(&self, route: usize, number: KeyNumber) -> bool {
+        let ready = self.entry(route, number).lane().and_then(|lane| lane.ready.as_ref());
+        ready.is_some_and(|ready| self.save.is_stored(ready.number))
     }
 
     /// No change, no event: the chosen part is as told, and the sink is known to have it. Nor is there one that something
@@ -137,7 +151,8 @@ impl Engine {
             return false;
         }
         let Some(lane) = entry.lane_mut() else { return false };
-        // It has no predecessor: it is the head.
+        // It has no predecessor: it is the head. Nor was anything else of it sent.
+        lane.ready = None;
         let debt = lane.owed.take();
         if let (Some(debt), Some(told)) = (debt.filter(Debt::is_present), &mut entry.told) {
             told.sequence = debt.owed.sequence;
@@ -153,7 +168,15 @@ impl Engine {
         let state = &mut self.routes[route];
         let recipe = state.record.recipe_number;
         let entry = &mut state.entries[number.index()];
-        let Some(debt) = entry.lane().and_then(Lane::head).cloned() else { return };
+        let Some(lane) = entry.lane_mut() else { return };
+        let Some(debt) = lane.ready.take().map(|ready| *ready).or_else(|| lane.head().cloned()) else { return };
+        if let Some(newer) = &mut lane.owed
+            && newer.owed.uid == debt.owed.uid
+            && newer.owed.sequence > debt.owed.sequence
+        {
+            // What is sent now is not covered by what stands behind it.
+            newer.owed.coalesced = newer.owed.coalesced.saturating_sub(debt.owed.coalesced + 1);
+        }
         let what = what_happened(entry, &debt);
         let sent = InFlight {
             delivery,
@@ -167,7 +190,9 @@ impl Engine {
             existed: debt.owed.existed,
         };
         let lane = entry.open_lane();
-        lane.add_doubt(debt.owed.uid.clone(), debt.owed.sequence);
+        let gone = debt.owed.is_inferred_deletion();
+        let sorts_after = gone || lane.may_be_gone(&debt.owed.uid, debt.owed.sequence);
+        lane.add_doubt(debt.owed.uid.clone(), debt.owed.sequence, gone);
         lane.in_flight = Some(sent.clone());
         if planted(Mutant::ToldBeforeAnswer) {
             entry.settle(&sent, 0);
@@ -193,6 +218,7 @@ impl Engine {
             },
             object: object.as_ref().map(|held| held.object().clone()),
             inferred: debt.owed.inferred,
+            sorts_after,
             origin: debt.owed.origin,
             coalesced: debt.owed.coalesced,
         }));
@@ -206,6 +232,7 @@ impl Engine {
         let entry = &mut state.entries[number.index()];
         let Some(lane) = entry.lane_mut() else { return };
         let Some(sent) = lane.in_flight.take_if(|sent| sent.delivery == delivery) else { return };
+        let delivered = verdict == Verdict::Delivered;
         match verdict {
             Verdict::Delivered => {
                 state.counters.delivered += 1;
@@ -255,8 +282,22 @@ impl Engine {
                 state.gone = Some(reason);
             }
         }
+        if !delivered {
+            self.let_go(route, number);
+        }
         self.enqueue(route, number);
         self.forget_if_empty(number);
+    }
+
+    /// A delivery has failed: above the budget its bytes are not kept for the next one.
+    fn let_go(&mut self, route: usize, number: KeyNumber) {
+        if self.bytes.is_exceeded()
+            && let Some(lane) = self.entry_mut(route, number).lane_mut()
+            && let Some(debt) = lane.head_mut()
+            && debt.is_present()
+        {
+            debt.object = None;
+        }
     }
 }
 

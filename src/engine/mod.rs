@@ -112,7 +112,7 @@ impl Engine {
         let mut engine = Self {
             keys: Keys::new(settings.seed),
             routes: Vec::with_capacity(routes.len()),
-            feed: feed::Feed::new(feed, settings.epoch),
+            feed: feed::Feed::new(feed, settings.epoch, settings.rewinds),
             save: save::SaveState::default(),
             next_count: Duration::ZERO,
             bytes: budget::Account::new(settings.bytes_at_most),
@@ -156,9 +156,17 @@ impl Engine {
             last_error: None,
             counters: RouteCounters::default(),
         });
+        // What it learned in another feed of the cluster's counter holds here, too.
+        let newest = state.newest_elsewhere.filter(|newest| newest.epoch() == self.feed.epoch());
+        newest.into_iter().for_each(|newest| self.feed.note_given(newest.resource_version()));
         for (key, record) in state.records {
             let number = self.number(&key);
-            self.routes[route].entries[number.index()] = Entry::restore(record, now);
+            let entry = Entry::restore(record, now);
+            // The route may have learned of it in another feed.
+            if let Some(newest) = entry.newest().filter(|newest| newest.epoch() == self.feed.epoch()) {
+                self.feed.note_given(newest.resource_version());
+            }
+            self.routes[route].entries[number.index()] = entry;
             self.enqueue(route, number);
         }
     }

@@ -54,6 +54,8 @@ pub enum Mutant {
     SuccessorBeforeAnswerIsSaved,
     /// A fetched state leaves no mark on its key.
     FetchLeavesNoMark,
+    /// A fetched state that the position has passed counts as news.
+    FetchBehindPosition,
     /// A verdict settles whatever the key owes.
     VerdictSettlesNewer,
     /// Under a selector for the server whatever leaves the selection is told as deleted.
@@ -66,7 +68,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::AttemptBeforeSave,
         Self::PositionWithoutDebts,
         Self::ListPositionEarly,
@@ -92,6 +94,7 @@ impl Mutant {
         Self::RestartWithoutDoubt,
         Self::SuccessorBeforeAnswerIsSaved,
         Self::FetchLeavesNoMark,
+        Self::FetchBehindPosition,
         Self::VerdictSettlesNewer,
         Self::LeftIsDeleted,
         Self::FetchFromEarlierEpoch,

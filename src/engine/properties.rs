@@ -186,6 +186,7 @@ impl World {
                 RouteState {
                     record: disk.routes.get(route).cloned(),
                     elsewhere: None,
+                    newest_elsewhere: None,
                     followed: disk.followed.contains(&route),
                     records,
                 },

@@ -33,7 +33,7 @@ pub(super) fn owed(uid: Uid, at: u128) -> Owed {
 /// A route that has completed its first comparison.
 pub(super) fn resumed(followed: bool, records: Vec<(Key, KeyRecord)>) -> RouteState {
     let record = RouteRecord { synced: true, ..RouteRecord::default() };
-    RouteState { record: Some(record), elsewhere: None, followed, records }
+    RouteState { record: Some(record), elsewhere: None, newest_elsewhere: None, followed, records }
 }
 
 /// An engine of one route whose saves are confirmed at once, unless a script holds them back.

@@ -61,8 +61,10 @@ pub struct EngineSettings {
     pub seed: u64,
     /// Seconds since 1970 when the engine begins: where its epochs come from.
     pub began: u64,
-    /// The epoch of a feed that was never saved.
+    /// The newest epoch that any feed has begun; one that ended in an earlier one begins anew in this.
     pub epoch: Epoch,
+    /// How many rewinds came before it.
+    pub rewinds: u32,
     /// Whether the feed has a selector for the server: then what a watch shows as deleted, or a list does not show, may
     /// have left the selection.
     pub selective: bool,
@@ -85,6 +87,7 @@ impl Default for EngineSettings {
             seed: 0,
             began: 0,
             epoch: Epoch::default(),
+            rewinds: 0,
             selective: false,
             scope: None,
             fetch_at_most: 500,

@@ -55,6 +55,9 @@ pub(super) struct InFlight {
 pub(super) struct Lane {
     pub(super) predecessor: Option<Debt>,
     pub(super) owed: Option<Debt>,
+    /// What is due and waits for the store, as it will be sent. A newer state of the incarnation stands behind it, or a
+    /// key that changes all the time would never be told.
+    pub(super) ready: Option<Box<Debt>>,
     pub(super) doubts: Vec<Doubt>,
     pub(super) fetched: Option<Sequence>,
     pub(super) in_flight: Option<InFlight>,
@@ -98,8 +101,8 @@ impl Entry {
         if let Some(owed) = lane.head().map(|debt| &debt.owed)
             && !planted(Mutant::RestartWithoutDoubt)
         {
-            let (uid, sequence) = (owed.uid.clone(), owed.sequence);
-            lane.add_doubt(uid, sequence);
+            let (uid, sequence, gone) = (owed.uid.clone(), owed.sequence, owed.is_inferred_deletion());
+            lane.add_doubt(uid, sequence, gone);
         }
         let mut entry = Self { told: record.told, lane: Some(Box::new(lane)) };
         entry.tidy();
@@ -149,6 +152,9 @@ impl Entry {
 
     /// Whether what is told next has to be asked for first.
     pub(super) fn lacks_answer(&self) -> bool {
+        if self.lane().is_some_and(|lane| lane.ready.is_some()) {
+            return false;
+        }
         self.lane().and_then(Lane::head).is_some_and(|debt| match debt.owed.state {
             OwedState::Present => debt.object.is_none(),
             OwedState::Missing => true,
@@ -203,11 +209,19 @@ impl Lane {
         self.predecessor.as_ref().or(self.owed.as_ref())
     }
 
+    /// What was made ready is overtaken, but by another state of the same incarnation.
+    pub(super) fn keep_ready(&mut self, uid: &Uid, present: bool) {
+        if self.ready.as_ref().is_some_and(|ready| !present || ready.owed.uid != *uid) {
+            self.ready = None;
+        }
+    }
+
     pub(super) fn head_mut(&mut self) -> Option<&mut Debt> {
         self.predecessor.as_mut().or(self.owed.as_mut())
     }
 
     fn newest(&self) -> Option<Sequence> {
+        // What is ready is not newer than what is owed.
         let debts = self.predecessor.iter().chain(&self.owed).map(|debt| debt.owed.sequence);
         let doubts = self.doubts.iter().map(|doubt| doubt.sequence);
         let in_flight = self.in_flight.iter().map(|in_flight| in_flight.sequence);
@@ -234,11 +248,18 @@ impl Lane {
         self.backed_off_until = until;
     }
 
-    pub(super) fn add_doubt(&mut self, uid: Uid, sequence: Sequence) {
+    pub(super) fn add_doubt(&mut self, uid: Uid, sequence: Sequence, gone: bool) {
         match self.doubts.iter_mut().find(|doubt| doubt.uid == uid) {
-            Some(doubt) => doubt.sequence = doubt.sequence.max(sequence),
-            None => self.doubts.push(Doubt { uid, sequence }),
+            Some(doubt) if doubt.sequence == sequence => doubt.gone |= gone,
+            Some(doubt) if doubt.sequence < sequence => (doubt.sequence, doubt.gone) = (sequence, gone),
+            Some(_) => {}
+            None => self.doubts.push(Doubt { uid, sequence, gone }),
         }
+    }
+
+    /// Whether the sink may have been told that this incarnation is gone after this state.
+    pub(super) fn may_be_gone(&self, uid: &Uid, sequence: Sequence) -> bool {
+        self.doubts.iter().any(|doubt| doubt.uid == *uid && doubt.sequence == sequence && doubt.gone)
     }
 
     pub(super) fn clear_doubt(&mut self, uid: &Uid) {

@@ -50,6 +50,8 @@ pub struct Occurrence<'a> {
     pub object: Option<&'a Object>,
     /// Whether no watch showed that it is gone or has left.
     pub inferred: bool,
+    /// Whether it sorts after the state that its sequence names, as a deletion that no watch showed: before a successor.
+    pub sorts_after: bool,
     /// How the change came to be known.
     pub origin: Origin,
     /// How many earlier changes the event covers.
@@ -191,7 +193,7 @@ impl Encoder {
         put("recordedtime", recorded.to_string());
         put("dataschema", format!("urn:crier:payload:{}:v1", mode.as_str()));
         put("partitionkey", format!("{}/{group}/{}/{key}", route.cluster, route.resource));
-        let suffix = if occurrence.inferred { "d" } else { "" };
+        let suffix = if occurrence.sorts_after { "d" } else { "" };
         // A width is a minimum: versions of more than 20 digits exceed every counter there is.
         let (epoch, version) = (occurrence.sequence.epoch(), occurrence.sequence.resource_version());
         put("sequence", format!("{:010}-{:020}{suffix}", epoch.get(), version.get()));

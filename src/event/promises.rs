@@ -52,6 +52,7 @@ fn occurrence<'a>(what: What, object: &'a Object) -> Occurrence<'a> {
         cause: Cause::Change,
         object: Some(object),
         inferred: false,
+        sorts_after: false,
         origin: Origin::Watch,
         coalesced: 2,
         seen: "2026-01-02T00:00:01Z".parse().unwrap(),
@@ -60,7 +61,14 @@ fn occurrence<'a>(what: What, object: &'a Object) -> Occurrence<'a> {
 }
 
 fn inferred(object: &Object) -> Occurrence<'_> {
-    Occurrence { what: What::Deleted, object: None, inferred: true, coalesced: 0, ..occurrence(What::Deleted, object) }
+    Occurrence {
+        what: What::Deleted,
+        object: None,
+        inferred: true,
+        sorts_after: true,
+        coalesced: 0,
+        ..occurrence(What::Deleted, object)
+    }
 }
 
 fn parsed(event: &Event) -> Value {

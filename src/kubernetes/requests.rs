@@ -268,18 +268,18 @@ impl Requests {
         }
     }
 
-    /// The incarnation that is there under this key, in the selection or not. It asks for a list of one, for which no
+    /// The incarnation that is there under this key, in the selection or not, and up to which version that is so. It asks for a list of one, for which no
     /// other permission is needed than the feed has.
     ///
     /// # Errors
     /// As the API server answers.
-    pub async fn look(&self, key: &Key) -> Result<Option<Uid>, Failure> {
+    pub async fn look(&self, key: &Key) -> Result<(Option<Uid>, ResourceVersion), Failure> {
         let served = self.served().await?;
         let query = self.collection.query_of(&served, key, false);
         let body = self.connection.read_as(&query, METADATA_LIST).await?;
         let mut found = None;
-        self.page(&served, &body, |object| found = Some(object.metadata.uid.clone()))?;
-        Ok(found)
+        let page = self.page(&served, &body, |object| found = Some(object.metadata.uid.clone()))?;
+        Ok((found, page.resource_version))
     }
 
     /// The changes after `from`, for about `duration`. The stream ends after its first failure, or cleanly.

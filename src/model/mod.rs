@@ -2,6 +2,7 @@
 //!
 //! It is not the place for behaviour of one room; whatever only the engine or only a sink needs lives there.
 
+mod audit;
 mod change;
 mod choice;
 mod key;
@@ -11,6 +12,7 @@ mod sequence;
 mod status;
 mod verdict;
 
+pub use audit::{AuditResult, Difference, FeedAudit};
 pub use change::{Change, ChangeKind, Metadata, Object, Origin, What};
 pub use choice::{Initial, Mode, PayloadMode};
 pub use key::{Key, Uid};

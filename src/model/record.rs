@@ -65,6 +65,13 @@ pub struct Owed {
     pub coalesced: u32,
 }
 
+impl Owed {
+    /// Whether it is a deletion that no watch showed: it sorts after the state that it names.
+    pub fn is_inferred_deletion(&self) -> bool {
+        self.inferred && self.state == OwedState::Gone
+    }
+}
+
 /// A state that was attempted and whose answer was not recorded: the sink may have it or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
@@ -72,6 +79,8 @@ pub struct Doubt {
     pub uid: Uid,
     /// The newest state of it that may have been told.
     pub sequence: Sequence,
+    /// That it is gone after that state may have been told, too.
+    pub gone: bool,
 }
 
 /// All that is kept of a key for one route.
@@ -146,6 +155,8 @@ pub struct RouteState {
     pub record: Option<RouteRecord>,
     /// What was saved of it in another feed, under the highest revision: it may have read that one before.
     pub elsewhere: Option<RouteRecord>,
+    /// The newest that any other feed of the route was ever given: what is less is a rewind, for this one too.
+    pub newest_elsewhere: Option<Sequence>,
     /// Whether the route has followed the feed up to the saved position; one that has not lists first.
     pub followed: bool,
     /// What was told and owed, in the order of the keys.

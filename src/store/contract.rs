@@ -78,13 +78,13 @@ proptest! {
             expected.commit(feeds[feed], &routes(), &save).unwrap();
             for feed in feeds {
                 prop_assert_eq!(whole(&store, feed).unwrap(), whole(&expected, feed).unwrap());
-                prop_assert_eq!(store.identity().epoch, expected.identity().epoch);
+                prop_assert_eq!((store.identity().epoch, store.identity().rewinds), (expected.identity().epoch, expected.identity().rewinds));
             }
         }
         let store = open(directory.path()).unwrap();
         for feed in feeds {
             prop_assert_eq!(whole(&store, feed).unwrap(), whole(&expected, feed).unwrap());
-                prop_assert_eq!(store.identity().epoch, expected.identity().epoch);
+                prop_assert_eq!((store.identity().epoch, store.identity().rewinds), (expected.identity().epoch, expected.identity().rewinds));
         }
     }
 }

@@ -16,7 +16,7 @@ use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, Reada
 
 use super::encoding::{self, DecodeError};
 use super::{FeedState, Identity, Store, StoreError};
-use crate::model::{Epoch, Key, Save};
+use crate::model::{Epoch, FeedRecord, Key, Save};
 
 const FILE: &str = "state.redb";
 const FORMAT: u64 = 2;
@@ -120,8 +120,10 @@ impl DiskStore {
                     }
                 }
                 if save.feed.epoch > self.identity.epoch {
-                    let epoch = save.feed.epoch.get().to_le_bytes();
-                    transaction.open_table(META)?.insert("epoch", &epoch[..])?;
+                    let (epoch, rewinds) = (save.feed.epoch.get(), u64::from(save.feed.rewinds));
+                    let mut meta = transaction.open_table(META)?;
+                    meta.insert("epoch", &epoch.to_le_bytes()[..])?;
+                    meta.insert("rewinds", &rewinds.to_le_bytes()[..])?;
                 }
                 let mut records = transaction.open_table(RECORDS)?;
                 for (route, key, record) in &save.records {
@@ -188,8 +190,8 @@ impl Store for DiskStore {
             // The first error is the one to report; the next commit opens again if this did not.
             self.database = None;
             drop(self.reopen());
-        } else {
-            self.identity.epoch = self.identity.epoch.max(save.feed.epoch);
+        } else if save.feed.epoch > self.identity.epoch {
+            (self.identity.epoch, self.identity.rewinds) = (save.feed.epoch, save.feed.rewinds);
         }
         done
     }
@@ -207,10 +209,13 @@ fn load(
         |what: &str, error: DecodeError| StoreError::Corrupt { path: path.into(), reason: format!("{what}: {error}") };
     let transaction = handle.begin_read().map_err(|error| failed(error.into()))?;
     let table = |definition| transaction.open_table(definition).map_err(|error| failed(error.into()));
-    let (mut state, mut followed) = (FeedState::default(), BTreeSet::new());
-    if let Some(bytes) = table(FEEDS)?.get(feed).map_err(|error| failed(error.into()))? {
-        (state.feed, followed) = encoding::decode_feed_record(bytes.value()).map_err(|error| damaged(feed, error))?;
-    }
+    let feeds = table(FEEDS)?;
+    let read_feed = |feed: &str| match feeds.get(feed).map_err(|error| failed(error.into()))? {
+        Some(bytes) => encoding::decode_feed_record(bytes.value()).map_err(|error| damaged(feed, error)),
+        None => Ok((FeedRecord::default(), BTreeSet::new())),
+    };
+    let (record, followed) = read_feed(feed)?;
+    let mut state = FeedState { feed: record, routes: Vec::new() };
     let (route_records, records) = (table(ROUTES)?, table(RECORDS)?);
     for (number, route) in routes.iter().enumerate() {
         let (from, to) = (format!("{route}\0"), format!("{route}\u{1}"));
@@ -219,10 +224,14 @@ fn load(
         for row in route_records.range::<&str>(range()).map_err(|error| failed(error.into()))? {
             let (place, bytes) = row.map_err(|error| failed(error.into()))?;
             let record = encoding::decode_route_record(bytes.value()).map_err(|error| damaged(route, error))?;
-            known.push((place.value()[from.len()..].to_owned(), record));
+            let of = place.value()[from.len()..].to_owned();
+            let other = read_feed(&of)?.0;
+            known.push((of, record, other));
         }
-        let mut of_route =
-            super::record_here_and_elsewhere(feed, known.iter().map(|(feed, record)| (&**feed, record.clone())));
+        let mut of_route = super::record_here_and_elsewhere(
+            feed,
+            known.iter().map(|(of, record, other)| (&**of, record.clone(), other.clone())),
+        );
         of_route.followed = followed.contains(route);
         for row in records.range::<&str>(range()).map_err(|error| failed(error.into()))? {
             let (place, bytes) = row.map_err(|error| failed(error.into()))?;
@@ -271,6 +280,7 @@ pub(super) fn fill(handle: &Database, options: &OpenOptions) -> Result<(), redb:
         let mut meta = transaction.open_table(META)?;
         meta.insert("format", &FORMAT.to_le_bytes()[..])?;
         meta.insert("epoch", &options.now.to_le_bytes()[..])?;
+        meta.insert("rewinds", &0_u64.to_le_bytes()[..])?;
         meta.insert("fingerprint-key", &options.fingerprint_key[..])?;
         transaction.open_table(FEEDS)?;
         transaction.open_table(ROUTES)?;
@@ -306,12 +316,12 @@ pub(super) fn open_by(
 }
 
 fn read_identity(path: &Path, handle: &Database) -> Result<Identity, StoreError> {
-    let read = || -> Result<[Option<Vec<u8>>; 4], redb::Error> {
+    let read = || -> Result<[Option<Vec<u8>>; 5], redb::Error> {
         let meta = handle.begin_read()?.open_table(META)?;
         let get = |name| Ok::<_, redb::Error>(meta.get(name)?.map(|bytes| bytes.value().to_vec()));
-        Ok([get("format")?, get("epoch")?, get("fingerprint-key")?, get("cluster")?])
+        Ok([get("format")?, get("epoch")?, get("rewinds")?, get("fingerprint-key")?, get("cluster")?])
     };
-    let [format, epoch, fingerprint_key, cluster] = read().map_err(|error| database(path, error))?;
+    let [format, epoch, rewinds, fingerprint_key, cluster] = read().map_err(|error| database(path, error))?;
     let damaged = || StoreError::Corrupt { path: path.into(), reason: "its identity is incomplete".to_owned() };
     let number = |bytes: Option<Vec<u8>>| Some(u64::from_le_bytes(bytes?.try_into().ok()?));
     let found = number(format).ok_or_else(damaged)?;
@@ -323,6 +333,7 @@ fn read_identity(path: &Path, handle: &Database) -> Result<Identity, StoreError>
     }
     Ok(Identity {
         epoch: number(epoch).map(Epoch::new).ok_or_else(damaged)?,
+        rewinds: number(rewinds).and_then(|rewinds| rewinds.try_into().ok()).ok_or_else(damaged)?,
         fingerprint_key: fingerprint_key.and_then(|bytes| bytes.try_into().ok()).ok_or_else(damaged)?,
         cluster: cluster.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
     })

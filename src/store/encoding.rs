@@ -252,6 +252,7 @@ pub(super) fn encode_key_record(record: &KeyRecord) -> Vec<u8> {
     for doubt in &record.doubts {
         writer.uid(&doubt.uid);
         writer.sequence(Some(doubt.sequence));
+        writer.flag(doubt.gone);
     }
     writer.sequence(record.fetched);
     writer.finish()
@@ -276,7 +277,7 @@ pub(super) fn decode_key_record(bytes: &[u8]) -> Result<KeyRecord, DecodeError> 
     for _ in 0..reader.number()? {
         let uid = reader.uid()?;
         let sequence = reader.sequence()?.ok_or(DecodeError::Layout)?;
-        doubts.push(Doubt { uid, sequence });
+        doubts.push(Doubt { uid, sequence, gone: reader.flag()? });
     }
     let fetched = reader.sequence()?;
     reader.end()?;
@@ -391,7 +392,7 @@ pub(super) mod tests {
         let told = (uid(), sequence(), any::<u64>(), any::<u8>(), any::<bool>()).prop_map(
             |(uid, sequence, fingerprint, recipe, deleting)| Told { uid, sequence, fingerprint, recipe, deleting },
         );
-        let doubt = (uid(), sequence()).prop_map(|(uid, sequence)| Doubt { uid, sequence });
+        let doubt = (uid(), sequence(), any::<bool>()).prop_map(|(uid, sequence, gone)| Doubt { uid, sequence, gone });
         let doubts = proptest::collection::vec(doubt, 0..3);
         (option::of(told), option::of(owed()), option::of(owed()), doubts, option::of(sequence())).prop_map(
             |(told, predecessor, owed, doubts, fetched)| KeyRecord { told, predecessor, owed, doubts, fetched },

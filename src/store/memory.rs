@@ -19,7 +19,7 @@ impl MemoryStore {
     /// An empty store; `epoch` is the time of its creation in seconds since 1970.
     pub fn new(epoch: u64, fingerprint_key: [u8; 16]) -> Self {
         Self {
-            identity: Identity { epoch: Epoch::new(epoch), fingerprint_key, cluster: None },
+            identity: Identity { epoch: Epoch::new(epoch), rewinds: 0, fingerprint_key, cluster: None },
             feeds: BTreeMap::new(),
             routes: BTreeMap::new(),
             records: BTreeMap::new(),
@@ -53,7 +53,10 @@ impl Store for MemoryStore {
         let (record, followed) = self.feeds.get(feed).cloned().unwrap_or_default();
         let routes = routes.iter().enumerate().map(|(number, route)| {
             let records = self.routes.get(route).into_iter().flatten();
-            let records = records.map(|(feed, record)| (&**feed, record.clone()));
+            let records = records.map(|(feed, record)| {
+                let feed_record = self.feeds.get(feed).map(|(feed, _)| feed.clone()).unwrap_or_default();
+                (&**feed, record.clone(), feed_record)
+            });
             let mut state = super::record_here_and_elsewhere(feed, records);
             state.followed = followed.contains(route);
             let keys = self.records.get(route).into_iter().flatten().filter(|(key, _)| belongs(number, key));
@@ -64,7 +67,9 @@ impl Store for MemoryStore {
     }
 
     fn commit(&mut self, feed: &str, routes: &[String], save: &Save) -> Result<(), StoreError> {
-        self.identity.epoch = self.identity.epoch.max(save.feed.epoch);
+        if save.feed.epoch > self.identity.epoch {
+            (self.identity.epoch, self.identity.rewinds) = (save.feed.epoch, save.feed.rewinds);
+        }
         let followed = save.followed.iter().map(|route| routes[*route].clone()).collect();
         self.feeds.insert(feed.to_owned(), (save.feed.clone(), followed));
         for (route, record) in routes.iter().zip(&save.routes) {

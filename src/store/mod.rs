@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 #[cfg(test)]
 use crate::model::KeyRecord;
-use crate::model::{Epoch, FeedRecord, Key, RouteState, Save};
+use crate::model::{Epoch, FeedRecord, Key, RouteState, Save, Sequence};
 
 pub use disk::{DiskStore, OpenOptions};
 pub use encoding::DecodeError;
@@ -29,6 +29,8 @@ pub use memory::MemoryStore;
 pub struct Identity {
     /// The newest epoch of its sequences: it began with the store, or with a rewind of the cluster since.
     pub epoch: Epoch,
+    /// How many rewinds came before that.
+    pub rewinds: u32,
     /// The key of its fingerprints, so that they tell nothing to whoever sees them.
     pub fingerprint_key: [u8; 16],
     /// The uid of the cluster whose state it is, once bound.
@@ -167,13 +169,17 @@ pub trait Store: Send {
 /// Of what is saved of a route in all its feeds, what concerns this one.
 fn record_here_and_elsewhere<'a>(
     feed: &str,
-    records: impl Iterator<Item = (&'a str, crate::model::RouteRecord)>,
+    records: impl Iterator<Item = (&'a str, crate::model::RouteRecord, FeedRecord)>,
 ) -> RouteState {
     let mut state = RouteState::default();
-    for (of, record) in records {
+    for (of, record, other) in records {
         if of == feed {
             state.record = Some(record);
-        } else if state.elsewhere.as_ref().is_none_or(|known| known.revision < record.revision) {
+            continue;
+        }
+        let newest = other.newest.map(|newest| Sequence::new(other.epoch, newest));
+        state.newest_elsewhere = state.newest_elsewhere.max(newest);
+        if state.elsewhere.as_ref().is_none_or(|known| known.revision < record.revision) {
             state.elsewhere = Some(record);
         }
     }

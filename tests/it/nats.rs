@@ -31,6 +31,7 @@ fn event(name: &str) -> Event {
         cause: Cause::Change,
         object: None,
         inferred: true,
+        sorts_after: true,
         origin: Origin::Relist,
         coalesced: 0,
         seen: now,
