@@ -1,0 +1,116 @@
+//! Compaction, restarts, missing rights.
+
+use serde_json::json;
+
+use super::Scenario;
+use super::scene::{Scene, token_of};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    ("missing_rights_are_named", forbidden),
+    ("compaction_hurts_no_watch_and_no_cached_list", compaction),
+    ("a_restart_cuts_watches_and_forgets_history", restart),
+    ("tokens_and_old_lists_expire_when_cache_and_etcd_forget", expired),
+    ("old_lists_survive_a_restart_until_compaction", etcd_remembers),
+];
+
+fn forbidden(scene: &mut Scene<'_>) {
+    scene.install();
+    scene.create("a", json!({}), json!({}));
+    for path in [scene.things(""), scene.all_things(""), scene.things("/a"), scene.things("?watch=1")] {
+        scene.ask_as_limited("GET", &path);
+    }
+    let path = scene.all_things("?watch=1&resourceVersion=1");
+    scene.ask_as_limited("GET", &path);
+    let path = scene.things("/a");
+    scene.ask_as_limited("DELETE", &path);
+    scene.ask_as_limited("GET", "/api/v1/namespaces?watch=1");
+    scene.ask_as_limited("GET", "/api/v1/namespaces/default/configmaps/absent");
+    // Rights come first: whether the kind is there is nobody's business.
+    scene.ask_as_limited("GET", "/apis/nothing.test.io/v1/things");
+}
+
+fn compaction(scene: &mut Scene<'_>) {
+    scene.install();
+    let start = scene.create("a", json!({}), json!({"n": 0}));
+    scene.create("b", json!({}), json!({}));
+    let path = scene.things("?limit=1");
+    let page = scene.get(&path);
+    let open = scene.watch(&format!("resourceVersion={start}"));
+    scene.read(open, 1);
+    scene.patch("a", json!({"spec": {"n": 1}}));
+    scene.delete("b");
+    scene.server.compact();
+    scene.read(open, 2);
+    let watch = scene.watch(&format!("resourceVersion={start}"));
+    scene.read(watch, 3);
+    let path = scene.things(&format!("?resourceVersion={start}&resourceVersionMatch=Exact"));
+    scene.get(&path);
+    let path = scene.things(&format!("?limit=1&continue={}", token_of(&page)));
+    scene.get(&path);
+    scene.patch("a", json!({"spec": {"n": 2}}));
+    scene.read(open, 1);
+}
+
+fn restart(scene: &mut Scene<'_>) {
+    scene.install();
+    scene.create("a", json!({}), json!({"n": 0}));
+    let start = scene.now();
+    let watch = scene.watch(&format!("resourceVersion={start}&allowWatchBookmarks=true"));
+    scene.patch("a", json!({"spec": {"n": 1}}));
+    scene.read(watch, 1);
+    scene.server.restart();
+    scene.read_to_end(watch);
+    let path = scene.things("");
+    scene.until(&path, 200);
+    scene.get(&path);
+    let watch = scene.watch(&format!("resourceVersion={start}"));
+    scene.read_to_end(watch);
+    let now = scene.now();
+    let watch = scene.watch(&format!("resourceVersion={now}"));
+    scene.patch("a", json!({"spec": {"n": 2}}));
+    scene.read(watch, 1);
+}
+
+fn expired(scene: &mut Scene<'_>) {
+    scene.install();
+    for name in ["a", "b", "c", "d"] {
+        scene.create(name, json!({}), json!({}));
+    }
+    let start = scene.now();
+    let path = scene.things("?limit=2");
+    let page = scene.get(&path);
+    scene.patch("c", json!({"spec": {"n": 1}}));
+    scene.delete("a");
+    scene.server.compact();
+    scene.server.restart();
+    let path = scene.things("");
+    scene.until(&path, 200);
+    let path = scene.things(&format!("?limit=1&continue={}", token_of(&page)));
+    let refusal = scene.get(&path);
+    // The refusal has a token that leads on, at a newer revision.
+    let path = scene.things(&format!("?limit=1&continue={}", token_of(&refusal)));
+    let third = scene.get(&path);
+    let path = scene.things(&format!("?limit=1&continue={}", token_of(&third)));
+    scene.get(&path);
+    for query in ["&resourceVersionMatch=Exact", "&limit=1", "&resourceVersionMatch=NotOlderThan"] {
+        let path = scene.things(&format!("?resourceVersion={start}{query}"));
+        scene.get(&path);
+    }
+}
+
+fn etcd_remembers(scene: &mut Scene<'_>) {
+    scene.install();
+    scene.create("a", json!({}), json!({}));
+    scene.create("b", json!({}), json!({}));
+    let start = scene.now();
+    let path = scene.things("?limit=1");
+    let page = scene.get(&path);
+    scene.patch("b", json!({"spec": {"n": 1}}));
+    scene.server.restart();
+    let path = scene.things("");
+    scene.until(&path, 200);
+    let path = scene.things(&format!("?limit=1&continue={}", token_of(&page)));
+    scene.get(&path);
+    let path = scene.things(&format!("?resourceVersion={start}&resourceVersionMatch=Exact"));
+    scene.get(&path);
+}
