@@ -96,9 +96,14 @@ impl Cluster {
 
     /// A client with all rights.
     pub(crate) fn client(&self) -> kube::Client {
+        self.client_of("admin")
+    }
+
+    /// A client of a user, `admin` or `limited`.
+    pub(crate) fn client_of(&self, user: &str) -> kube::Client {
         let mut config = kube::Config::new(self.url().parse().unwrap());
         config.root_cert_file = Some(self.file("certificates/apiserver.crt"));
-        config.auth_info.token = Some("admin-token".to_owned().into());
+        config.auth_info.token = Some(format!("{user}-token").into());
         config.default_retry = false;
         kube::Client::try_from(config).unwrap()
     }

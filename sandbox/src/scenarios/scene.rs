@@ -74,6 +74,8 @@ impl<'a> Scene<'a> {
             json!({"name": name, "served": true, "storage": stored, "subresources": {"status": {}}, "schema": schema})
         };
         let mut versions = vec![version("v1", true), version("v2", false)];
+        // Schemas that are all the same are moved out of the versions, which selectable fields may not be.
+        versions[1]["schema"]["openAPIV3Schema"]["description"] = "the second".into();
         versions[0]["selectableFields"] = json!([{"jsonPath": ".spec.color"}]);
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
