@@ -167,14 +167,17 @@ impl ApiServer {
             drop_empty(&mut metadata);
         }
         let deleting = metadata.contains_key("deletionTimestamp");
-        if deleting && finalizers(&metadata).any(|name| !finalizers(&before).any(|known| known == name)) {
-            let message = "Forbidden: no new finalizers can be added if the object is being deleted";
-            let cause = ("FieldValueForbidden", message);
-            return Err(Refusal::invalid(kind, &name, "metadata.finalizers", cause, !kind.custom));
+        let unknown = finalizers(&metadata).filter(|name| !finalizers(&before).any(|known| known == *name));
+        let unknown: Vec<&str> = unknown.filter_map(Value::as_str).collect();
+        if deleting && !unknown.is_empty() {
+            return Err(Refusal::new_finalizers(kind, &name, &unknown));
         }
         for member in ["apiVersion", "kind"] {
             // Stored as in the storage version, whatever version the writer speaks.
             set_member(&mut value, member, old.value.get(member).cloned());
+        }
+        if !kind.custom && let Some(members) = value.as_object_mut() {
+            drop_empty(members);
         }
         let content_changed = part == Part::Main && differs(&old.value, &value, has_status);
         value["metadata"] = metadata.into();
@@ -230,8 +233,9 @@ impl ApiServer {
         if let Some(wanted) = preconditions.uid.as_deref().filter(|wanted| *wanted != old.uid()) {
             return Err(Refusal::other_uid(kind, name, wanted, old.uid()));
         }
-        if preconditions.resource_version.as_ref().is_some_and(|wanted| *wanted != old.revision.to_string()) {
-            return Err(Refusal::conflict(kind, name));
+        let current = old.revision.to_string();
+        if let Some(wanted) = preconditions.resource_version.as_deref().filter(|wanted| *wanted != current) {
+            return Err(Refusal::other_version(kind, name, wanted, old.revision));
         }
         if id == DEFINITIONS {
             return Ok(self.delete_definition(now, old));

@@ -69,7 +69,7 @@ pub(super) struct Stream {
     pub(super) next: u64,
     /// The number of the first event that it will not see.
     until: u64,
-    /// It is never told a bookmark up to here.
+    /// It is told neither events nor bookmarks up to here.
     start: u64,
     next_bookmark: Option<Duration>,
     deadline: Duration,
@@ -122,10 +122,7 @@ impl ApiServer {
             _ => {
                 let states = kind.at(current, stream.selection.prefix(), "");
                 stream.initial = states.into_iter().filter(|state| stream.selection.matches(state)).collect();
-                // A watch from any state is not promised to reach an end, and an old server marks none.
-                let marked = query.bookmarks && self.streaming_lists && asked != Some(0);
-                stream.initial_end = Some(current).filter(|_| marked || query.send_initial_events == Some(true));
-                stream.initial_end = stream.initial_end.filter(|_| query.bookmarks);
+                stream.initial_end = Some(current).filter(|_| query.bookmarks && self.streaming_lists);
                 kind.warm(current).observed = current;
             }
         }
@@ -201,7 +198,8 @@ impl Stream {
         }
         let end = kind.end().min(self.until);
         while self.next < end {
-            let event = kind.event(self.next);
+            // A watch from the future is told nothing up to there.
+            let event = kind.event(self.next).filter(|event| event.revision > self.start);
             self.next += 1;
             if let Some(line) = event.and_then(|event| self.show(event)) {
                 return StreamPoll::Line(line);
@@ -288,19 +286,22 @@ fn bookmark_after(now: Duration, deadline: Duration) -> Duration {
 }
 
 fn check_options(query: &Query, streaming_lists: bool) -> Result<(), Refusal> {
-    let forbidden = |field: &str, why: &str| Err(Refusal::options(field, why));
+    let forbidden = |field: &str, why: &str| Err(Refusal::options(field, &[Refusal::forbids(why)]));
     if !query.continue_token.is_empty() {
         return forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
     }
+    let wanted = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
     match (query.send_initial_events, query.version_match.as_str()) {
         (Some(_), _) if !streaming_lists => {
             let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
             forbidden("sendInitialEvents", why)
         }
         (Some(_), "NotOlderThan") | (None, "") => Ok(()),
-        (Some(_), _) => {
-            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            forbidden("resourceVersionMatch", why)
+        (Some(_), "") => forbidden("resourceVersionMatch", wanted),
+        (Some(_), other) => {
+            let message = format!("Unsupported value: {other:?}: supported values: \"NotOlderThan\"");
+            let causes = [Refusal::forbids(wanted), ("FieldValueNotSupported", message)];
+            Err(Refusal::options("resourceVersionMatch", &causes))
         }
         (None, _) => {
             let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";

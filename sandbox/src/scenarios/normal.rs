@@ -55,7 +55,6 @@ impl Normal {
     fn replace(&mut self, value: &Value, name: &str) -> Value {
         match value {
             Value::Object(members) => self.replace_object(members),
-            Value::Array(items) if name == "managedFields" => items.iter().map(manager).collect(),
             Value::Array(items) => items.iter().map(|item| self.replace(item, "")).collect(),
             // Tokens hold a revision.
             Value::String(text) if name == "continue" && !text.is_empty() => "a token".into(),
@@ -77,8 +76,9 @@ impl Normal {
                     format!("{WRITE}{version}{WRITE}").into()
                 }
                 Some(version) => format!("{AT}{version}{AT}").into(),
-                // What a built server does not tell alike: a hash of its storage.
-                None if name == "storageVersionHash" => Value::Null,
+                // A hash of how the server stores a kind; and who set which field, of which the model has only the
+                // frame: one writer, no fields.
+                None if name == "storageVersionHash" || name == "managedFields" => Value::Null,
                 None => self.replace(member, name),
             };
             (name.clone(), member)
@@ -142,12 +142,6 @@ impl Normal {
 /// The marks as JSON text has them.
 const WRITE_ESCAPED: &str = "\\u0001";
 const AT_ESCAPED: &str = "\\u0002";
-
-/// Who wrote which fields is not compared: the model has one writer, and does not know fields.
-fn manager(entry: &Value) -> Value {
-    let text = |member: &str| entry[member].as_str().unwrap_or("-").to_owned();
-    format!("{} {} {}", text("operation"), text("apiVersion"), text("subresource")).into()
-}
 
 fn is_uid(text: &str) -> bool {
     text.len() == 36

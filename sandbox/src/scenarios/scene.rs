@@ -363,7 +363,7 @@ fn without_numbers(target: &str) -> String {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let shown = query.split('&').map(|pair| match pair.split_once('=') {
         Some((name @ "continue", _)) => format!("{name}=..."),
-        Some((name @ "resourceVersion", value)) if value.len() > 1 && value.parse::<u64>().is_ok() => {
+        Some((name @ "resourceVersion", value)) if value.parse::<u64>().is_ok_and(|version| version > 1) => {
             format!("{name}=...")
         }
         _ => pair.to_owned(),
