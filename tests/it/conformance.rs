@@ -1,25 +1,61 @@
 //! The sandbox's model and the real kube-apiserver answer the same questions alike. What is asked is in
 //! `sandbox/src/scenarios`.
 
-use crier_sandbox::scenarios::{self, ModelServer};
+use std::sync::Mutex;
+use std::thread;
+
+use crier_sandbox::scenarios::{self, ModelServer, Scenario};
 
 use crate::support::RealServer;
 
+/// How many scenarios run at once; most of them wait most of the time.
+const READERS: usize = 6;
+
+/// The first line in which a scenario's two transcripts differ.
+fn difference(scenario: Scenario, model: &mut ModelServer, real: &mut RealServer) -> Option<String> {
+    let on_model = scenarios::run(scenario, model);
+    let on_real = scenarios::run(scenario, real);
+    if let Ok(d) = std::env::var("SBX_DUMP") { std::fs::write(format!("{d}/model/{}", scenario.0), on_model.join("\n")).unwrap(); std::fs::write(format!("{d}/real/{}", scenario.0), on_real.join("\n")).unwrap(); }
+    let lines = on_model.len().max(on_real.len());
+    let line = (0..lines).find(|line| on_model.get(*line) != on_real.get(*line))?;
+    let text = |transcript: &[String]| transcript.get(line).cloned().unwrap_or_else(|| "(nothing)".to_owned());
+    let (model, real) = (text(&on_model), text(&on_real));
+    Some(format!("{}, line {}:\n  real:  {real}\n  model: {model}", scenario.0, line + 1))
+}
+
+fn agree(differences: &[String]) {
+    assert!(differences.is_empty(), "{} scenarios differ:\n{}", differences.len(), differences.join("\n"));
+}
+
 #[test]
 fn the_model_answers_as_the_real_server_does() {
-    let mut real = RealServer::start();
-    let mut differing = Vec::new();
-    for scenario in scenarios::all() {
-        let on_model = scenarios::run(scenario, &mut ModelServer::default());
-        let on_real = scenarios::run(scenario, &mut real);
-        if let Ok(d) = std::env::var("SBX_DUMP") { std::fs::write(format!("{d}/model/{}", scenario.0), on_model.join("\n")).unwrap(); std::fs::write(format!("{d}/real/{}", scenario.0), on_real.join("\n")).unwrap(); }
-        let lines = on_model.len().max(on_real.len());
-        let different = (0..lines).find(|line| on_model.get(*line) != on_real.get(*line));
-        if let Some(line) = different {
-            let text = |transcript: &[String]| transcript.get(line).cloned().unwrap_or_else(|| "(nothing)".to_owned());
-            let (real, model) = (text(&on_real), text(&on_model));
-            differing.push(format!("{}, line {}:\n  real:  {real}\n  model: {model}", scenario.0, line + 1));
+    let mut real = RealServer::start_with(&[]);
+    let waiting = Mutex::new(scenarios::side_by_side());
+    let differences = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        let (waiting, differences) = (&waiting, &differences);
+        for mut reader in (0..READERS).map(|_| real.another()) {
+            scope.spawn(move || {
+                // Taken in a statement of its own, so that the lock is not held while the scenario runs.
+                while let Some(scenario) = { waiting.lock().unwrap().pop() } {
+                    let found = difference(scenario, &mut ModelServer::default(), &mut reader);
+                    differences.lock().unwrap().extend(found);
+                }
+            });
         }
-    }
-    assert!(differing.is_empty(), "{} scenarios differ:\n{}", differing.len(), differing.join("\n"));
+    });
+    let alone = scenarios::alone();
+    let found = alone.iter().filter_map(|scenario| difference(*scenario, &mut ModelServer::default(), &mut real));
+    differences.lock().unwrap().extend(found);
+    agree(&differences.into_inner().unwrap());
+}
+
+#[test]
+fn the_model_without_streaming_lists_answers_as_the_real_server_without_them() {
+    let mut real = RealServer::start_with(&["--feature-gates=WatchList=false"]);
+    let mut model = ModelServer::default();
+    model.api.set_streaming_lists(false);
+    let scenarios = scenarios::without_streaming_lists();
+    let found = scenarios.iter().filter_map(|scenario| difference(*scenario, &mut model, &mut real));
+    agree(&found.collect::<Vec<_>>());
 }

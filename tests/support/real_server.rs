@@ -1,5 +1,6 @@
 //! A real API server as the sandbox's scenarios see one. Not what they ask.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,13 +16,13 @@ use super::Cluster;
 /// What is not answered by then is not answered.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A control plane, and the watches that are open on it.
+/// A control plane, and the watches that one reader has open on it.
 pub(crate) struct RealServer {
     // Dropped before the runtime that its watches live on.
     streams: Vec<Option<Lines>>,
-    cluster: Cluster,
+    cluster: Arc<Mutex<Cluster>>,
     clients: [kube::Client; 2],
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
 }
 
 struct Lines {
@@ -30,10 +31,20 @@ struct Lines {
 }
 
 impl RealServer {
-    pub(crate) fn start() -> Self {
-        let runtime = Runtime::new().unwrap();
-        let cluster = runtime.block_on(Cluster::start());
-        let clients = runtime.block_on(async { Self::clients(&cluster) });
+    /// Starts one, with these arguments for the API server.
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let runtime = Arc::new(Runtime::new().unwrap());
+        let cluster = Arc::new(Mutex::new(runtime.block_on(Cluster::start_with(arguments))));
+        Self::reader(cluster, runtime)
+    }
+
+    /// Another reader of the same control plane.
+    pub(crate) fn another(&self) -> Self {
+        Self::reader(Arc::clone(&self.cluster), Arc::clone(&self.runtime))
+    }
+
+    fn reader(cluster: Arc<Mutex<Cluster>>, runtime: Arc<Runtime>) -> Self {
+        let clients = runtime.block_on(async { Self::clients(&cluster.lock().unwrap()) });
         Self { streams: Vec::new(), cluster, clients, runtime }
     }
 
@@ -116,12 +127,13 @@ impl Server for RealServer {
     }
 
     fn compact(&mut self) {
-        self.runtime.block_on(self.cluster.compact());
+        self.runtime.block_on(self.cluster.lock().unwrap().compact());
     }
 
     fn restart(&mut self) {
-        self.runtime.block_on(self.cluster.restart_api_server());
-        self.clients = self.runtime.block_on(async { Self::clients(&self.cluster) });
+        let mut cluster = self.cluster.lock().unwrap();
+        self.runtime.block_on(cluster.restart_api_server());
+        self.clients = self.runtime.block_on(async { Self::clients(&cluster) });
     }
 
     fn pass(&mut self, time: Duration) {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::kind::Kind;
 
-/// A reason and a message of one of several causes.
-pub(super) type Cause = (&'static str, String);
+/// One of several causes: the field, the machine's word, the text.
+pub(super) type Cause = (&'static str, &'static str, String);
 
 /// A `Status` of kind Failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,18 +101,19 @@ impl Refusal {
     }
 
     /// Parameters of a list or watch that contradict each other.
-    pub(super) fn options(field: &str, causes: &[Cause]) -> Self {
-        let texts: Vec<String> = causes.iter().map(|(_, message)| format!("{field}: {message}")).collect();
+    pub(super) fn options(causes: &[Cause]) -> Self {
+        let texts: Vec<String> = causes.iter().map(|(field, _, message)| format!("{field}: {message}")).collect();
         let text = if let [text] = texts.as_slice() { text.clone() } else { format!("[{}]", texts.join(", ")) };
-        let cause = |(reason, message): &Cause| json!({"reason": reason, "message": message, "field": field});
+        let cause =
+            |(field, reason, message): &Cause| json!({"reason": reason, "message": message, "field": field});
         let causes: Vec<Value> = causes.iter().map(cause).collect();
         Self::new(422, "Invalid", format!("ListOptions.meta.k8s.io \"\" is invalid: {text}"))
             .with_details(json!({"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}))
     }
 
     /// The usual cause.
-    pub(super) fn forbids(why: &str) -> Cause {
-        ("FieldValueForbidden", format!("Forbidden: {why}"))
+    pub(super) fn forbids(field: &'static str, why: &str) -> Cause {
+        (field, "FieldValueForbidden", format!("Forbidden: {why}"))
     }
 
     /// An object that is being deleted gets no more finalizers. The server finds that twice.

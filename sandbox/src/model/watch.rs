@@ -286,26 +286,28 @@ fn bookmark_after(now: Duration, deadline: Duration) -> Duration {
 }
 
 fn check_options(query: &Query, streaming_lists: bool) -> Result<(), Refusal> {
-    let forbidden = |field: &str, why: &str| Err(Refusal::options(field, &[Refusal::forbids(why)]));
+    let field = "resourceVersionMatch";
+    let forbidden = |why: &str| Err(Refusal::options(&[Refusal::forbids(field, why)]));
     if !query.continue_token.is_empty() {
-        return forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
+        return forbidden("resourceVersionMatch is forbidden when continue is provided");
     }
-    let wanted = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-    match (query.send_initial_events, query.version_match.as_str()) {
-        (Some(_), _) if !streaming_lists => {
-            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-            forbidden("sendInitialEvents", why)
-        }
-        (Some(_), "NotOlderThan") | (None, "") => Ok(()),
-        (Some(_), "") => forbidden("resourceVersionMatch", wanted),
-        (Some(_), other) => {
-            let message = format!("Unsupported value: {other:?}: supported values: \"NotOlderThan\"");
-            let causes = [Refusal::forbids(wanted), ("FieldValueNotSupported", message)];
-            Err(Refusal::options("resourceVersionMatch", &causes))
-        }
-        (None, _) => {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            forbidden("resourceVersionMatch", why)
-        }
+    if query.send_initial_events.is_none() {
+        return match query.version_match.as_str() {
+            "" => Ok(()),
+            _ => forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+        };
     }
+    let mut causes = Vec::new();
+    if query.version_match != "NotOlderThan" {
+        causes.push(Refusal::forbids(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+    }
+    if !matches!(query.version_match.as_str(), "" | "NotOlderThan") {
+        let message = format!("Unsupported value: {:?}: supported values: \"NotOlderThan\"", query.version_match);
+        causes.push((field, "FieldValueNotSupported", message));
+    }
+    if !streaming_lists {
+        let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        causes.push(Refusal::forbids("sendInitialEvents", why));
+    }
+    if causes.is_empty() { Ok(()) } else { Err(Refusal::options(&causes)) }
 }

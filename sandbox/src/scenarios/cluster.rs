@@ -1,4 +1,4 @@
-//! Compaction, restarts, missing rights.
+//! Compaction, restarts, missing rights, and bookmarks, which other kinds' writes may move.
 
 use serde_json::json;
 
@@ -7,6 +7,7 @@ use super::scene::{Scene, token_of};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     ("missing_rights_are_named", forbidden),
+    ("a_bookmark_comes_before_the_timeout", bookmark),
     ("compaction_hurts_no_watch_and_no_cached_list", compaction),
     ("a_restart_cuts_watches_and_forgets_history", restart),
     ("tokens_and_old_lists_expire_when_cache_and_etcd_forget", expired),
@@ -27,6 +28,21 @@ fn forbidden(scene: &mut Scene<'_>) {
     scene.ask_as_limited("GET", "/api/v1/namespaces/default/configmaps/absent");
     // Rights come first: whether the kind is there is nobody's business.
     scene.ask_as_limited("GET", "/apis/nothing.test.io/v1/things");
+}
+
+fn bookmark(scene: &mut Scene<'_>) {
+    scene.install();
+    let start = scene.create("a", json!({}), json!({}));
+    let watch = scene.watch(&format!("resourceVersion={start}&timeoutSeconds=4&allowWatchBookmarks=true"));
+    scene.patch("a", json!({"spec": {"n": 1}}));
+    scene.bookmark_before_end(watch);
+    // Nothing has happened since: there is nothing to say.
+    let start = scene.now();
+    let watch = scene.watch(&format!("resourceVersion={start}&timeoutSeconds=4&allowWatchBookmarks=true"));
+    scene.bookmark_before_end(watch);
+    let watch = scene.watch(&format!("resourceVersion={start}&timeoutSeconds=4"));
+    scene.patch("a", json!({"spec": {"n": 2}}));
+    scene.bookmark_before_end(watch);
 }
 
 fn compaction(scene: &mut Scene<'_>) {

@@ -87,8 +87,8 @@ pub enum NextLine {
 /// A scenario: its name, and what it does.
 pub type Scenario = (&'static str, fn(&mut Scene<'_>));
 
-/// All scenarios, in an order in which those that restart the server come last.
-pub fn all() -> Vec<Scenario> {
+/// The scenarios that can run beside others on one server: each has a kind of its own, and no more.
+pub fn side_by_side() -> Vec<Scenario> {
     let groups = [
         lists::SCENARIOS,
         streaming::SCENARIOS,
@@ -96,9 +96,18 @@ pub fn all() -> Vec<Scenario> {
         selectors::SCENARIOS,
         writes::SCENARIOS,
         definitions::SCENARIOS,
-        cluster::SCENARIOS,
     ];
     groups.concat()
+}
+
+/// The scenarios that need a server of their own: they restart it, or listen for what others' writes would stir.
+pub fn alone() -> Vec<Scenario> {
+    cluster::SCENARIOS.to_vec()
+}
+
+/// The scenarios for a server without streaming lists.
+pub fn without_streaming_lists() -> Vec<Scenario> {
+    streaming::WITHOUT.to_vec()
 }
 
 /// Runs one scenario and returns its transcript.

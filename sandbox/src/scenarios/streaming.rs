@@ -17,6 +17,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     ("a_watch_without_initial_events_begins_now", without_initial_events),
 ];
 
+pub(super) const WITHOUT: &[Scenario] = &[("streaming_lists_are_refused_where_there_are_none", refused)];
+
 const STREAM: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
 fn fill(scene: &mut Scene<'_>) {
@@ -112,4 +114,23 @@ fn without_initial_events(scene: &mut Scene<'_>) {
     scene.silence(watch);
     scene.patch("c", json!({"spec": {"size": 3}}));
     scene.read(watch, 1);
+}
+
+fn refused(scene: &mut Scene<'_>) {
+    scene.install();
+    scene.create("a", json!({}), json!({}));
+    for query in [
+        STREAM,
+        "sendInitialEvents=true",
+        "sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+        "resourceVersion=5&resourceVersionMatch=NotOlderThan",
+    ] {
+        let path = scene.things(&format!("?watch=1&{query}"));
+        scene.get(&path);
+    }
+    // A watch without a version begins with the state all the same, but never says that it was all.
+    let watch = scene.watch("allowWatchBookmarks=true&timeoutSeconds=1");
+    scene.read_to_end(watch);
+    let path = scene.things("");
+    scene.get(&path);
 }

@@ -11,7 +11,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     ("a_watch_from_the_future_is_silent", from_the_future),
     ("watch_options_that_contradict_are_refused", refused),
     ("a_watch_ends_cleanly_at_its_timeout", timeout),
-    ("a_bookmark_comes_before_the_timeout", bookmark),
     ("a_watch_of_a_namespace_and_of_all", namespaces),
     ("a_watch_of_metadata_alone", metadata),
     ("each_version_shows_the_same_objects", versions),
@@ -87,21 +86,6 @@ fn timeout(scene: &mut Scene<'_>) {
     let start = scene.create("a", json!({}), json!({}));
     let watch = scene.watch(&format!("resourceVersion={start}&timeoutSeconds=1"));
     scene.read_to_end(watch);
-}
-
-fn bookmark(scene: &mut Scene<'_>) {
-    scene.install();
-    let start = scene.create("a", json!({}), json!({}));
-    let watch = scene.watch(&format!("resourceVersion={start}&timeoutSeconds=4&allowWatchBookmarks=true"));
-    scene.patch("a", json!({"spec": {"n": 1}}));
-    scene.bookmark_before_end(watch);
-    // Nothing has happened since: there is nothing to say.
-    let start = scene.now();
-    let watch = scene.watch(&format!("resourceVersion={start}&timeoutSeconds=4&allowWatchBookmarks=true"));
-    scene.bookmark_before_end(watch);
-    let watch = scene.watch(&format!("resourceVersion={start}&timeoutSeconds=4"));
-    scene.patch("a", json!({"spec": {"n": 2}}));
-    scene.bookmark_before_end(watch);
 }
 
 fn namespaces(scene: &mut Scene<'_>) {
