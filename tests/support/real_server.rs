@@ -136,6 +136,18 @@ impl Server for RealServer {
         self.clients = self.runtime.block_on(async { Self::clients(&cluster) });
     }
 
+    fn back_up(&mut self) {
+        let mut cluster = self.cluster.lock().unwrap();
+        self.runtime.block_on(cluster.back_up());
+        self.clients = self.runtime.block_on(async { Self::clients(&cluster) });
+    }
+
+    fn put_back(&mut self) {
+        let mut cluster = self.cluster.lock().unwrap();
+        self.runtime.block_on(cluster.put_back());
+        self.clients = self.runtime.block_on(async { Self::clients(&cluster) });
+    }
+
     fn pass(&mut self, time: Duration) {
         std::thread::sleep(time);
     }

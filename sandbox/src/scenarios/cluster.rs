@@ -11,6 +11,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     ("compaction_hurts_no_watch_and_no_cached_list", compaction),
     ("a_restart_cuts_watches_and_forgets_history", restart),
     ("tokens_and_old_lists_expire_when_cache_and_etcd_forget", expired),
+    ("a_backup_put_back_makes_the_future_silent", put_back),
     ("old_lists_survive_a_restart_until_compaction", etcd_remembers),
 ];
 
@@ -112,6 +113,37 @@ fn expired(scene: &mut Scene<'_>) {
         let path = scene.things(&format!("?resourceVersion={start}{query}"));
         scene.get(&path);
     }
+}
+
+fn put_back(scene: &mut Scene<'_>) {
+    scene.install();
+    scene.create("a", json!({}), json!({"n": 0}));
+    scene.server.back_up();
+    let things = scene.things("");
+    scene.until(&things, 200);
+    // More writes than a real server makes by itself when it starts. Their versions are given again, so that nothing of
+    // them is written down.
+    let one = scene.things("/a");
+    for n in 0..150 {
+        scene.patch_quietly(&one, &json!({"spec": {"n": n}}));
+    }
+    let newest = scene.now();
+    let open = scene.watch(&format!("resourceVersion={newest}"));
+    scene.server.put_back();
+    scene.read_to_end(open);
+    scene.until(&things, 200);
+    scene.get(&things);
+    scene.get(&one);
+    for query in ["&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=Exact"] {
+        let path = scene.things(&format!("?resourceVersion={newest}{query}"));
+        scene.get(&path);
+    }
+    let watch = scene.watch(&format!("resourceVersion={newest}&allowWatchBookmarks=true"));
+    scene.create("b", json!({}), json!({}));
+    scene.silence(watch);
+    let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let watch = scene.watch(&format!("{stream}&resourceVersion={newest}"));
+    scene.read_to_end(watch);
 }
 
 fn etcd_remembers(scene: &mut Scene<'_>) {

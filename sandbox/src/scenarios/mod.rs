@@ -32,6 +32,10 @@ pub trait Server {
     fn compact(&mut self);
     /// Kills the API server and starts it again on the same data.
     fn restart(&mut self);
+    /// Keeps what etcd holds now. A real one is stopped for that, and the API server is begun again.
+    fn back_up(&mut self);
+    /// Stops all, puts the newest backup back, and starts all again.
+    fn put_back(&mut self);
     /// Lets time pass. Only where a second between two writes matters.
     fn pass(&mut self, time: Duration);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Asked, NextLine, Reply, ReplyBody, Server};
-use crate::{ApiServer, Body, Request, StreamId, StreamPoll};
+use crate::{ApiServer, Body, Request, Snapshot, StreamId, StreamPoll};
 
 /// The model with a clock that scenarios turn.
 pub struct ModelServer {
@@ -13,12 +13,13 @@ pub struct ModelServer {
     pub now: Duration,
     // A number of a scenario is a place here.
     streams: Vec<StreamId>,
+    backup: Option<Snapshot>,
 }
 
 impl Default for ModelServer {
     fn default() -> Self {
         // Some day in 2026: the dates of objects have the digits that those of real ones have.
-        Self { api: ApiServer::new(), now: Duration::from_secs(1_790_000_000), streams: Vec::new() }
+        Self { api: ApiServer::new(), now: Duration::from_secs(1_790_000_000), streams: Vec::new(), backup: None }
     }
 }
 
@@ -72,6 +73,17 @@ impl Server for ModelServer {
 
     fn restart(&mut self) {
         self.api.restart_server();
+    }
+
+    fn back_up(&mut self) {
+        self.api.restart_server();
+        self.backup = Some(self.api.snapshot());
+    }
+
+    fn put_back(&mut self) {
+        if let Some(backup) = &self.backup {
+            self.api.restore(backup);
+        }
     }
 
     fn pass(&mut self, time: Duration) {
