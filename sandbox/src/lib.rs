@@ -7,6 +7,4 @@
 mod model;
 pub mod scenarios;
 
-pub use model::{
-    Answer, ApiServer, Body, Failure, Held, ObjectPath, Refusal, Request, Snapshot, StreamId, StreamPoll,
-};
+pub use model::{Answer, ApiServer, Body, Failure, Held, ObjectPath, Refusal, Request, Snapshot, StreamId, StreamPoll};

@@ -53,7 +53,8 @@ fn read(server: &mut ApiServer, now: Duration, stream: StreamId) -> Vec<String> 
             StreamPoll::Line(line) => {
                 let line: Value = serde_json::from_slice(&line).unwrap();
                 let object = &line["object"];
-                let name = object["metadata"]["name"].as_str().unwrap_or_else(|| object["reason"].as_str().unwrap_or("-"));
+                let name =
+                    object["metadata"]["name"].as_str().unwrap_or_else(|| object["reason"].as_str().unwrap_or("-"));
                 seen.push(format!("{} {name}", line["type"].as_str().unwrap()));
             }
             StreamPoll::Pending => return seen,

@@ -15,7 +15,6 @@ const READERS: usize = 6;
 fn difference(scenario: Scenario, model: &mut ModelServer, real: &mut RealServer) -> Option<String> {
     let on_model = scenarios::run(scenario, model);
     let on_real = scenarios::run(scenario, real);
-    if let Ok(d) = std::env::var("SBX_DUMP") { std::fs::write(format!("{d}/model/{}", scenario.0), on_model.join("\n")).unwrap(); std::fs::write(format!("{d}/real/{}", scenario.0), on_real.join("\n")).unwrap(); }
     let lines = on_model.len().max(on_real.len());
     let line = (0..lines).find(|line| on_model.get(*line) != on_real.get(*line))?;
     let text = |transcript: &[String]| transcript.get(line).cloned().unwrap_or_else(|| "(nothing)".to_owned());
@@ -29,25 +28,30 @@ fn agree(differences: &[String]) {
 
 #[test]
 fn the_model_answers_as_the_real_server_does() {
-    let mut real = RealServer::start_with(&[]);
-    let waiting = Mutex::new(scenarios::side_by_side());
+    let real = RealServer::start_with(&[]);
+    let waiting = Mutex::new(scenarios::side_by_side().into_iter());
     let differences = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let (waiting, differences) = (&waiting, &differences);
         for mut reader in (0..READERS).map(|_| real.another()) {
             scope.spawn(move || {
-                // Taken in a statement of its own, so that the lock is not held while the scenario runs.
-                while let Some(scenario) = { waiting.lock().unwrap().pop() } {
+                // Taken in a block of its own, so that the lock is not held while the scenario runs.
+                while let Some(scenario) = { waiting.lock().unwrap().next() } {
                     let found = difference(scenario, &mut ModelServer::default(), &mut reader);
                     differences.lock().unwrap().extend(found);
                 }
             });
         }
     });
-    let alone = scenarios::alone();
-    let found = alone.iter().filter_map(|scenario| difference(*scenario, &mut ModelServer::default(), &mut real));
-    differences.lock().unwrap().extend(found);
     agree(&differences.into_inner().unwrap());
+}
+
+#[test]
+fn the_model_is_compacted_restarted_and_put_back_as_the_real_server_is() {
+    let mut real = RealServer::start_with(&[]);
+    let scenarios = scenarios::alone();
+    let found = scenarios.iter().filter_map(|it| difference(*it, &mut ModelServer::default(), &mut real));
+    agree(&found.collect::<Vec<_>>());
 }
 
 #[test]

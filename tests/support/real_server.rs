@@ -77,7 +77,12 @@ impl Server for RealServer {
                 Ok(response) if response.status() != 429 => response,
                 // Early: a cache is being made, or the server has just begun.
                 other => {
-                    assert!(began.elapsed() < PATIENCE, "{} is not answered: {:?}", asked.target, other.map(|it| it.status()));
+                    assert!(
+                        began.elapsed() < PATIENCE,
+                        "{} is not answered: {:?}",
+                        asked.target,
+                        other.map(|it| it.status())
+                    );
                     std::thread::sleep(Duration::from_millis(100));
                     continue;
                 }

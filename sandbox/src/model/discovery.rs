@@ -17,7 +17,8 @@ impl ApiServer {
             ["version"] => Some(json!({"major": "1", "minor": "36", "gitVersion": "v1.36.3"})),
             ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
             ["apis"] => {
-                let groups: Vec<Value> = self.groups().into_iter().filter_map(|group| self.group(group, false)).collect();
+                let groups: Vec<Value> =
+                    self.groups().into_iter().filter_map(|group| self.group(group, false)).collect();
                 Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
             }
             ["api", version] => self.resources("", version),

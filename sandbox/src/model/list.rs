@@ -43,7 +43,9 @@ impl ApiServer {
         let observed = kind.cache.as_ref().map_or(0, |cache| cache.observed);
         let revision = match at {
             At::Consistent | At::Remainder => current,
-            At::Cached(least) | At::Exactly(least) if least > current => return Err(Refusal::too_large(least, current)),
+            At::Cached(least) | At::Exactly(least) if least > current => {
+                return Err(Refusal::too_large(least, current));
+            }
             At::Cached(0) => {
                 limit = usize::MAX;
                 observed
@@ -171,9 +173,9 @@ fn read_version(query: &Query) -> Result<At, Refusal> {
             _ => forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"),
         };
     }
-    let revision: u64 = text.parse().map_err(|_| {
-        Refusal::bad_request(format!("invalid resource version: {}", invalid_version(text)))
-    })?;
+    let revision: u64 = text
+        .parse()
+        .map_err(|_| Refusal::bad_request(format!("invalid resource version: {}", invalid_version(text))))?;
     match query.version_match.as_str() {
         "Exact" if revision == 0 => forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
         "Exact" => Ok(At::Exactly(revision)),

@@ -176,7 +176,9 @@ impl ApiServer {
             // Stored as in the storage version, whatever version the writer speaks.
             set_member(&mut value, member, old.value.get(member).cloned());
         }
-        if !kind.custom && let Some(members) = value.as_object_mut() {
+        if !kind.custom
+            && let Some(members) = value.as_object_mut()
+        {
             drop_empty(members);
         }
         let content_changed = part == Part::Main && differs(&old.value, &value, has_status);

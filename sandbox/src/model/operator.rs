@@ -148,7 +148,8 @@ impl Failure {
         let mut refusal = match self {
             Self::Initializing(seconds) => return Refusal::throttled(seconds).into(),
             Self::Starting => {
-                let message = "the request has been made before all known HTTP paths have been installed, please try again";
+                let message =
+                    "the request has been made before all known HTTP paths have been installed, please try again";
                 Refusal::new(503, "ServiceUnavailable", message)
             }
             Self::Conversion => {

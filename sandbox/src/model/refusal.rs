@@ -19,13 +19,14 @@ pub struct Refusal {
     /// Seconds of a Retry-After header.
     pub retry_after: Option<u64>,
     details: Value,
-    metadata: Value,
+    /// A token that leads on.
+    continue_token: Option<String>,
 }
 
 impl Refusal {
     pub(super) fn new(status: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        let (details, metadata) = (Value::Null, json!({}));
-        Self { status, reason, message: message.into(), retry_after: None, details, metadata }
+        let message = message.into();
+        Self { status, reason, message, retry_after: None, details: Value::Null, continue_token: None }
     }
 
     fn with_details(mut self, details: Value) -> Self {
@@ -35,8 +36,9 @@ impl Refusal {
 
     /// The `Status` as JSON.
     pub fn body(&self) -> String {
+        let metadata = self.continue_token.as_ref().map_or(json!({}), |token| json!({"continue": token}));
         let mut status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure",
+            "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
             "message": self.message, "code": self.status,
         });
         if !self.reason.is_empty() {
@@ -53,7 +55,8 @@ impl Refusal {
     }
 
     pub(super) fn not_found(kind: &Kind, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.full_name())).with_details(kind.details(name))
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.full_name()))
+            .with_details(kind.details(name))
     }
 
     pub(super) fn already_exists(kind: &Kind, name: &str) -> Self {
@@ -104,8 +107,7 @@ impl Refusal {
     pub(super) fn options(causes: &[Cause]) -> Self {
         let texts: Vec<String> = causes.iter().map(|(field, _, message)| format!("{field}: {message}")).collect();
         let text = if let [text] = texts.as_slice() { text.clone() } else { format!("[{}]", texts.join(", ")) };
-        let cause =
-            |(field, reason, message): &Cause| json!({"reason": reason, "message": message, "field": field});
+        let cause = |(field, reason, message): &Cause| json!({"reason": reason, "message": message, "field": field});
         let causes: Vec<Value> = causes.iter().map(cause).collect();
         Self::new(422, "Invalid", format!("ListOptions.meta.k8s.io \"\" is invalid: {text}"))
             .with_details(json!({"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}))
@@ -145,8 +147,11 @@ impl Refusal {
     pub(super) fn forbidden(verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> Self {
         let full = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
         let named = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
-        let place =
-            if namespace.is_empty() { "at the cluster scope".into() } else { format!("in the namespace \"{namespace}\"") };
+        let place = if namespace.is_empty() {
+            "at the cluster scope".into()
+        } else {
+            format!("in the namespace \"{namespace}\"")
+        };
         let message = format!(
             "{full}{named} is forbidden: User \"limited\" cannot {verb} resource \"{resource}\" in API group \
              \"{group}\" {place}"
@@ -199,15 +204,15 @@ impl Refusal {
                        - objects that were created, modified, or deleted between the time the first chunk was returned \
                        and now may show up in the list.";
         let mut refusal = Self::new(410, "Expired", message);
-        refusal.metadata = json!({"continue": inconsistent});
+        refusal.continue_token = Some(inconsistent.to_owned());
         refusal
     }
 
     pub(super) fn too_large(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let causes = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
-        let mut refusal = Self::new(504, "Timeout", message)
-            .with_details(json!({"causes": causes, "retryAfterSeconds": 1}));
+        let mut refusal =
+            Self::new(504, "Timeout", message).with_details(json!({"causes": causes, "retryAfterSeconds": 1}));
         refusal.retry_after = Some(1);
         refusal
     }

@@ -154,7 +154,8 @@ fn parse_label_term(term: &str) -> Result<Requirement, Refusal> {
 
 fn parse_fields(kind: &Kind, version: &str, text: &str) -> Result<Vec<(Field, bool, String)>, Refusal> {
     let parse = |term: &str| {
-        let (path, equal, value) = match (term.split_once("!="), term.split_once("==").or_else(|| term.split_once('='))) {
+        let (path, equal, value) = match (term.split_once("!="), term.split_once("==").or_else(|| term.split_once('=')))
+        {
             (Some((path, value)), _) => (path, false, value),
             (None, Some((path, value))) => (path, true, value),
             (None, None) => {

@@ -115,7 +115,12 @@ impl ApiServer {
             _ => return Err(method_not_allowed()),
         };
         let (namespace, name) = (place.namespace.as_deref(), place.name.as_deref());
-        self.check_allowed(verb, (place.group, place.resource), namespace.unwrap_or_default(), name.unwrap_or_default())?;
+        self.check_allowed(
+            verb,
+            (place.group, place.resource),
+            namespace.unwrap_or_default(),
+            name.unwrap_or_default(),
+        )?;
         let found = self.store.find(place.group, place.resource);
         let Some(id) = found.filter(|id| self.store.kinds[*id].serves(place.version)) else {
             return Ok(Answer::page_not_found());
@@ -212,7 +217,8 @@ impl ApiServer {
     ) -> Result<Answer, Refusal> {
         let selection = self.select((id, version), namespace, query)?;
         let body = self.list(id, version, &selection, query, false)?;
-        let states: Vec<_> = self.store.kinds[id].objects.values().filter(|it| selection.matches(it)).cloned().collect();
+        let states: Vec<_> =
+            self.store.kinds[id].objects.values().filter(|it| selection.matches(it)).cloned().collect();
         for state in states {
             self.delete_object(now, id, &state, &Preconditions::default())?;
         }
@@ -231,7 +237,8 @@ impl ApiServer {
     fn success(&self, id: KindId, state: &State) -> String {
         let mut details = self.store.kinds[id].details(state.value["metadata"]["name"].as_str().unwrap_or_default());
         details["uid"] = state.uid().into();
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}).to_string()
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+            .to_string()
     }
 
     pub(super) fn put(&mut self, now: Duration, id: KindId, key: &str, value: Value) -> std::sync::Arc<State> {
@@ -268,7 +275,9 @@ impl<'a> Place<'a> {
     fn read(group: &'a str, version: &'a str, rest: &[&'a str]) -> Option<Self> {
         let (namespace, rest) = match rest {
             // What is below a namespace, but not what is of a namespace.
-            ["namespaces", namespace, below @ ..] if !matches!(below, [] | ["status"]) => (Some(decode(namespace)), below),
+            ["namespaces", namespace, below @ ..] if !matches!(below, [] | ["status"]) => {
+                (Some(decode(namespace)), below)
+            }
             _ => (None, rest),
         };
         let (resource, name, subresource) = match rest {
@@ -288,7 +297,8 @@ fn method_not_allowed() -> Refusal {
 
 fn read_body(body: &[u8], kind: &str) -> Result<Value, Refusal> {
     serde_json::from_slice(body).ok().filter(Value::is_object).ok_or_else(|| {
-        let message = format!("the object provided is unrecognized (must be of type {kind}): couldn't get version/kind");
+        let message =
+            format!("the object provided is unrecognized (must be of type {kind}): couldn't get version/kind");
         Refusal::bad_request(message)
     })
 }

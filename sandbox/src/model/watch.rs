@@ -270,7 +270,8 @@ impl Stream {
             Ending::Clean => self.until = self.until.min(kind.end()),
             Ending::Evicted => {
                 let numbers = self.next..kind.end();
-                let mut shown = numbers.filter(|number| kind.event(*number).is_some_and(|event| self.show(event).is_some()));
+                let mut shown =
+                    numbers.filter(|number| kind.event(*number).is_some_and(|event| self.show(event).is_some()));
                 // The first event for which there was no room is not seen.
                 if let Some(number) = shown.nth(UNREAD) {
                     self.until = self.until.min(number);

@@ -125,7 +125,7 @@ fn put_back(scene: &mut Scene<'_>) {
     // them is written down.
     let one = scene.things("/a");
     for n in 0..150 {
-        scene.patch_quietly(&one, &json!({"spec": {"n": n}}));
+        scene.ask_quietly("PATCH", &one, json!({"spec": {"n": n}}));
     }
     let newest = scene.now();
     let open = scene.watch(&format!("resourceVersion={newest}"));

@@ -29,7 +29,7 @@ fn edited(scene: &mut Scene<'_>) {
     let path = scene.definition_path();
     let mut definition = scene.fetch(&path);
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "another".into();
-    scene.put_quietly(&path, &definition);
+    scene.define("PUT", definition);
     scene.read_to_end(first);
     scene.read_to_end(second);
     // History begins anew with the first request; which one that is does not matter.
@@ -48,9 +48,8 @@ fn labelled(scene: &mut Scene<'_>) {
     scene.install();
     let start = scene.create("a", json!({}), json!({}));
     let watch = scene.watch(&format!("resourceVersion={start}"));
-    let path = scene.definition_path();
-    scene.patch_quietly(&path, &json!({"metadata": {"labels": {"team": "x"}}}));
-    scene.patch_quietly(&path, &json!({"spec": {"scope": "Namespaced"}}));
+    scene.define("PATCH", json!({"metadata": {"labels": {"team": "x"}}}));
+    scene.define("PATCH", json!({"spec": {"scope": "Namespaced"}}));
     // Longer than it takes the real server to end the watches of an edited definition.
     for _ in 0..3 {
         scene.silence(watch);
@@ -70,7 +69,7 @@ fn unserved(scene: &mut Scene<'_>) {
     let path = scene.definition_path();
     let mut definition = scene.fetch(&path);
     definition["spec"]["versions"][1]["served"] = false.into();
-    scene.put_quietly(&path, &definition);
+    scene.define("PUT", definition);
     scene.read_to_end(on_second);
     scene.read_to_end(on_first);
     scene.until(&second, 404);
@@ -87,7 +86,7 @@ fn deleted(scene: &mut Scene<'_>) {
     let start = scene.create("b", json!({}), json!({"n": 1}));
     let watch = scene.watch(&format!("resourceVersion={start}&allowWatchBookmarks=true"));
     let path = scene.definition_path();
-    scene.delete_quietly(&path);
+    scene.define("DELETE", Value::Null);
     // Objects are deleted in no promised order.
     scene.read_in_any_order(watch, 2);
     scene.read_to_end(watch);
@@ -104,8 +103,7 @@ fn waits(scene: &mut Scene<'_>) {
     let start = scene.now();
     scene.create_from(json!({"metadata": {"name": "held", "finalizers": ["x.io/y"]}, "spec": {}}));
     let watch = scene.watch(&format!("resourceVersion={start}"));
-    let path = scene.definition_path();
-    scene.delete_quietly(&path);
+    scene.define("DELETE", Value::Null);
     scene.read(watch, 2);
     let things = scene.things("");
     let thing = json!({"apiVersion": format!("{}/v1", scene.group), "kind": "Thing", "metadata": {"name": "late"}});
@@ -124,7 +122,7 @@ fn made_again(scene: &mut Scene<'_>) {
     let before = scene.fetch(&before)["metadata"]["uid"].clone();
     let start = scene.create("a", json!({}), json!({}));
     let path = scene.definition_path();
-    scene.delete_quietly(&path);
+    scene.define("DELETE", Value::Null);
     scene.until(&path, 404);
     let things = scene.things("");
     scene.until(&things, 404);
@@ -162,8 +160,8 @@ fn discovery(scene: &mut Scene<'_>) {
     scene.note(&format!("in all groups: {}", mine["preferredVersion"]));
     let core = scene.fetch("/api/v1");
     for name in ["configmaps", "namespaces"] {
-        let resources = core["resources"].as_array().into_iter().flatten();
-        let found = resources.filter(|resource| resource["name"] == name).cloned().next().unwrap_or_default();
+        let mut resources = core["resources"].as_array().into_iter().flatten();
+        let found = resources.find(|resource| resource["name"] == name).cloned().unwrap_or_default();
         scene.note(&format!("{name}: {} {} {}", found["kind"], found["namespaced"], found["verbs"]));
     }
     let versions = scene.fetch("/api");
@@ -196,7 +194,8 @@ fn cluster_wide(scene: &mut Scene<'_>) {
     scene.get(&format!("{path}/a"));
     scene.get(&format!("{path}?limit=1"));
     scene.ask("DELETE", &format!("{path}/a"), Value::Null);
-    let target = format!("{path}?watch=1&resourceVersion={}", created["metadata"]["resourceVersion"].as_str().unwrap_or(""));
+    let target =
+        format!("{path}?watch=1&resourceVersion={}", created["metadata"]["resourceVersion"].as_str().unwrap_or(""));
     let watch = scene.watch_at("application/json", &target);
     scene.read(watch, 2);
     let inside = scene.things("");

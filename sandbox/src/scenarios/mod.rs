@@ -94,9 +94,9 @@ pub type Scenario = (&'static str, fn(&mut Scene<'_>));
 /// The scenarios that can run beside others on one server: each has a kind of its own, and no more.
 pub fn side_by_side() -> Vec<Scenario> {
     let groups = [
+        watches::SCENARIOS,
         lists::SCENARIOS,
         streaming::SCENARIOS,
-        watches::SCENARIOS,
         selectors::SCENARIOS,
         writes::SCENARIOS,
         definitions::SCENARIOS,

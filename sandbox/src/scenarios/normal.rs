@@ -103,9 +103,11 @@ impl Normal {
 
     /// Texts name revisions and uids: what is asked is in the transcript already, and what is current moves.
     fn message(&mut self, text: &str) -> String {
-        let words = text.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-' && letter != '.');
+        let words =
+            text.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-' && letter != '.');
         let replaced = words.map(|word| {
-            let end = word.len() - word.chars().last().filter(|last| !last.is_ascii_alphanumeric()).map_or(0, char::len_utf8);
+            let end =
+                word.len() - word.chars().last().filter(|last| !last.is_ascii_alphanumeric()).map_or(0, char::len_utf8);
             let (bare, rest) = word.split_at(end);
             let number = !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_digit());
             if number { format!("#{rest}") } else { format!("{}{rest}", self.text(bare)) }

@@ -70,9 +70,7 @@ impl<'a> Scene<'a> {
         let mut spec = open.clone();
         spec["properties"] = json!({"color": {"type": "string"}});
         let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": open}}});
-        let version = |name: &str, stored: bool| {
-            json!({"name": name, "served": true, "storage": stored, "subresources": {"status": {}}, "schema": schema})
-        };
+        let version = |name: &str, stored: bool| json!({"name": name, "served": true, "storage": stored, "subresources": {"status": {}}, "schema": schema});
         let mut versions = vec![version("v1", true), version("v2", false)];
         // Schemas that are all the same are moved out of the versions, which selectable fields may not be.
         versions[1]["schema"]["openAPIV3Schema"]["description"] = "the second".into();
@@ -304,7 +302,10 @@ impl<'a> Scene<'a> {
                     let line: Value = serde_json::from_str(&line).unwrap_or_default();
                     let object = &line["object"];
                     let seen_before = self.normal.draft_value(&object["metadata"]["uid"]);
-                    seen.push(format!("  {} {} {seen_before} {}", line["type"], object["metadata"]["name"], object["spec"]));
+                    seen.push(format!(
+                        "  {} {} {seen_before} {}",
+                        line["type"], object["metadata"]["name"], object["spec"]
+                    ));
                 }
                 other => seen.push(format!("  {other:?}")),
             }
@@ -320,24 +321,31 @@ impl<'a> Scene<'a> {
         serde_json::from_str(&body).unwrap_or_default()
     }
 
-    /// Sends a request and returns only its status: real definitions have a status that comes in several writes.
-    pub(super) fn ask_quietly(&mut self, method: &str, target: &str) -> u16 {
-        self.send(method, target, JSON, "").status
+    /// Sends a request of which nothing is written down. Returns its status.
+    pub(super) fn ask_quietly(&mut self, method: &str, target: &str, body: Value) -> u16 {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send(method, target, JSON, &body).status
     }
 
-    pub(super) fn delete_quietly(&mut self, target: &str) {
-        let status = self.ask_quietly("DELETE", target);
-        self.note(&format!("delete the definition: {status}"));
+    /// Writes or deletes the kind's definition. Only the status is written down: real definitions have a status of their
+    /// own that comes in several writes.
+    pub(super) fn define(&mut self, method: &str, body: Value) {
+        let path = self.definition_path();
+        let status = self.ask_quietly(method, &path, body);
+        self.note(&format!("{method} of the definition: {status}"));
     }
 
-    pub(super) fn put_quietly(&mut self, target: &str, value: &Value) {
-        let status = self.send("PUT", target, JSON, &value.to_string()).status;
-        self.note(&format!("write the definition: {status}"));
-    }
-
-    pub(super) fn patch_quietly(&mut self, target: &str, value: &Value) {
-        let status = self.send("PATCH", target, JSON, &value.to_string()).status;
-        self.note(&format!("patch the definition: {status}"));
+    /// Counts the lines up to the end of a watch.
+    pub(super) fn count_to_end(&mut self, watch: Watch) {
+        let mut lines = 0;
+        while let NextLine::Line(line) = self.server.next_line(watch.stream, PATIENCE) {
+            lines += u32::from(!is_plain_bookmark(&line));
+            if line.contains("\"type\":\"ERROR\"") {
+                let draft = self.normal.draft(&line);
+                self.note(&format!("  {draft}"));
+            }
+        }
+        self.note(&format!("  {lines} lines"));
     }
 
     pub(super) fn close(&mut self, watch: Watch) {

@@ -86,15 +86,15 @@ fn from_the_future(scene: &mut Scene<'_>) {
 fn without_bookmarks(scene: &mut Scene<'_>) {
     scene.install();
     fill(scene);
-    let watch =
-        scene.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1");
+    let watch = scene.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1");
     scene.read_to_end(watch);
 }
 
 fn without_version(scene: &mut Scene<'_>) {
     scene.install();
     fill(scene);
-    for query in ["", "&allowWatchBookmarks=true", "&resourceVersion=0", "&resourceVersion=0&allowWatchBookmarks=true"] {
+    for query in ["", "&allowWatchBookmarks=true", "&resourceVersion=0", "&resourceVersion=0&allowWatchBookmarks=true"]
+    {
         // A list first: the cache of version 0 has then read everything.
         scene.now();
         let watch = scene.watch(&format!("timeoutSeconds=1{query}"));

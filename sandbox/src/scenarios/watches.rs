@@ -1,11 +1,15 @@
 //! Watches from a version: what they show, where they can begin, how they end.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::Scenario;
 use super::scene::{METADATA, METADATA_LIST, Scene};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
+    // First, since it takes longest.
+    ("a_watch_cache_holds_what_is_young", window),
     ("a_watch_shows_each_write_after_its_version", each_write),
     ("a_watch_from_before_the_cache_is_expired", expired),
     ("a_watch_from_the_future_is_silent", from_the_future),
@@ -34,6 +38,33 @@ fn each_write(scene: &mut Scene<'_>) {
     let watch = scene.watch(&format!("resourceVersion={first}"));
     scene.read(watch, 5);
     scene.silence(watch);
+}
+
+fn window(scene: &mut Scene<'_>) {
+    scene.install();
+    let start = scene.create("a", json!({}), json!({}));
+    let one = scene.things("/a");
+    let resumed = format!("resourceVersion={start}&timeoutSeconds=1");
+    let write = |scene: &mut Scene<'_>, numbers: std::ops::Range<u32>| {
+        for n in numbers {
+            scene.ask_quietly("PATCH", &one, json!({"spec": {"n": n}}));
+        }
+    };
+    // More than a hundred, and all of them young: the cache becomes larger.
+    write(scene, 0..150);
+    scene.now();
+    let watch = scene.watch(&resumed);
+    scene.count_to_end(watch);
+    scene.server.pass(Duration::from_secs(76));
+    // Now they are old, but there is room.
+    write(scene, 150..190);
+    scene.now();
+    let watch = scene.watch(&resumed);
+    scene.count_to_end(watch);
+    write(scene, 190..230);
+    scene.now();
+    let watch = scene.watch(&resumed);
+    scene.count_to_end(watch);
 }
 
 fn expired(scene: &mut Scene<'_>) {
@@ -159,7 +190,8 @@ fn bytes(scene: &mut Scene<'_>) {
         "name": "a", "labels": {"z": "1", "a": "2"}, "annotations": {"note": "<b> & \u{e9} \" \\ \n"},
         "finalizers": ["x.io/y"],
     });
-    scene.create_from(json!({"metadata": metadata, "spec": {"zeta": [1, 2.5, null, true], "alpha": {}, "color": "<>"}}));
+    scene
+        .create_from(json!({"metadata": metadata, "spec": {"zeta": [1, 2.5, null, true], "alpha": {}, "color": "<>"}}));
     let path = scene.things("/a");
     scene.get_raw("application/json", &path);
     scene.get_raw(METADATA, &path);

@@ -46,7 +46,11 @@ fn generations(scene: &mut Scene<'_>) {
     scene.patch("a", json!({"status": {"x": 2}}));
     scene.patch("a", json!({"metadata": {"labels": {"a": "b"}}}));
     let status = scene.things("/a/status");
-    scene.ask("PATCH", &status, json!({"status": {"x": 3}, "spec": {"color": "no"}, "metadata": {"labels": {"no": "no"}}}));
+    scene.ask(
+        "PATCH",
+        &status,
+        json!({"status": {"x": 3}, "spec": {"color": "no"}, "metadata": {"labels": {"no": "no"}}}),
+    );
     scene.get(&status);
     let path = scene.things("/a");
     let mut object = scene.get(&path);
@@ -122,9 +126,7 @@ fn optimistic(scene: &mut Scene<'_>) {
 fn refused_creations(scene: &mut Scene<'_>) {
     scene.install();
     let (group, path) = (scene.group.clone(), scene.things(""));
-    let thing = |name: &str| {
-        json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": name}, "spec": {}})
-    };
+    let thing = |name: &str| json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": name}, "spec": {}});
     scene.ask("POST", &path, thing("a"));
     scene.ask("POST", &path, thing("a"));
     scene.ask("POST", &path, json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {}}));
@@ -177,7 +179,7 @@ fn collection(scene: &mut Scene<'_>) {
     let start = scene.create("c", json!({"x": "1"}), json!({}));
     // The answer is a list of what there was; its metadata is not worth a comparison.
     let path = scene.things("?labelSelector=x");
-    let reply = scene.ask_quietly("DELETE", &path);
+    let reply = scene.ask_quietly("DELETE", &path, Value::Null);
     scene.note(&format!("deleted: {reply}"));
     let watch = scene.watch(&format!("resourceVersion={start}"));
     // The real server deletes them side by side.
@@ -215,7 +217,8 @@ fn config_maps(scene: &mut Scene<'_>) {
 
 fn namespaces(scene: &mut Scene<'_>) {
     let path = "/api/v1/namespaces";
-    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "third", "labels": {"case": "third"}}});
+    let body =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "third", "labels": {"case": "third"}}});
     let created = scene.ask("POST", path, body);
     scene.get("/api/v1/namespaces/third");
     scene.get(&format!("{path}?labelSelector=case%3Dthird"));
