@@ -93,7 +93,7 @@ impl Server for RealServer {
             let chunked = parts.headers.contains_key("transfer-encoding");
             let stream = status == 200 && chunked && asked.target.contains("watch=1");
             let body = if stream {
-                let body = body.into_data_stream().map(|chunk| chunk.map_err(kube::Error::from)).boxed();
+                let body = body.into_data_stream().boxed();
                 self.streams.push(Some(Lines { body, buffer: Vec::new() }));
                 ReplyBody::Stream(self.streams.len() as u64 - 1)
             } else {

@@ -131,7 +131,8 @@ impl ApiServer {
         Ok(StreamId(self.last_stream))
     }
 
-    /// Reads a watch on. What has ended is freed, and ends again if it is polled again.
+    /// Reads a watch on. What has ended is freed, and ends again if it is polled again. A watch that is neither read to its
+    /// end nor closed keeps the history that it has not read.
     pub fn poll_stream(&mut self, now: Duration, stream: StreamId) -> StreamPoll {
         let Some(open) = self.streams.get_mut(&stream.0) else { return StreamPoll::Ended };
         let poll = open.poll(now, &self.store.kinds[open.kind]);
