@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod conformance;
 mod crashes;
 mod downtime;
 mod four_sinks;

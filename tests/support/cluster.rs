@@ -9,7 +9,7 @@ use super::{Process, free_port, server};
 /// etcd and kube-apiserver. `admin-token` may do everything, `limited-token` nothing until it is granted.
 pub(crate) struct Cluster {
     api_server: Option<Process>,
-    _etcd: Process,
+    etcd: Option<Process>,
     directory: tempfile::TempDir,
     ports: [u16; 3],
     arguments: Vec<String>,
@@ -26,25 +26,30 @@ impl Cluster {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let directory = tempfile::tempdir().unwrap();
         let ports = [free_port(), free_port(), free_port()];
-        let [client, peer, _] = ports.map(|port| format!("http://127.0.0.1:{port}"));
-        let etcd = Process::start(
-            Command::new(server("etcd"))
-                .arg("--data-dir")
-                .arg(directory.path().join("etcd"))
-                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-                .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-                .args(["--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync"]),
-            &directory.path().join("etcd.log"),
-        );
         let tokens = "admin-token,admin,admin,\"system:masters\"\nlimited-token,limited,limited,\"limited\"\n";
         fs::write(directory.path().join("tokens.csv"), tokens).unwrap();
         let key = directory.path().join("sa.key");
         let made = Command::new("openssl").args(["genrsa", "-out"]).arg(key).arg("2048").output().unwrap();
         assert!(made.status.success(), "openssl makes a key");
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        let mut cluster = Self { api_server: None, _etcd: etcd, directory, ports, arguments };
+        let mut cluster = Self { api_server: None, etcd: None, directory, ports, arguments };
+        cluster.start_etcd();
         cluster.start_api_server().await;
         cluster
+    }
+
+    fn start_etcd(&mut self) {
+        let [client, peer, _] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
+        let etcd = Process::start(
+            Command::new(server("etcd"))
+                .arg("--data-dir")
+                .arg(self.file("etcd"))
+                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+                .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+                .args(["--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync"]),
+            &self.file("etcd.log"),
+        );
+        self.etcd = Some(etcd);
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -94,11 +99,36 @@ impl Cluster {
         self.start_api_server().await;
     }
 
+    /// Keeps a copy of etcd's data. All is stopped for that and started again.
+    pub(crate) async fn back_up(&mut self) {
+        self.move_data("etcd", "backup").await;
+    }
+
+    /// Starts all again on the copy of etcd's data: what was written since is gone, and its versions are given again.
+    pub(crate) async fn put_back(&mut self) {
+        self.move_data("backup", "etcd").await;
+    }
+
+    async fn move_data(&mut self, from: &str, to: &str) {
+        self.kill_api_server();
+        self.etcd = None;
+        let _ = fs::remove_dir_all(self.file(to));
+        let copied = Command::new("cp").arg("-a").args([self.file(from), self.file(to)]).status().unwrap();
+        assert!(copied.success(), "etcd's data is copied");
+        self.start_etcd();
+        self.start_api_server().await;
+    }
+
     /// A client with all rights.
     pub(crate) fn client(&self) -> kube::Client {
+        self.client_of("admin")
+    }
+
+    /// A client of a user, `admin` or `limited`.
+    pub(crate) fn client_of(&self, user: &str) -> kube::Client {
         let mut config = kube::Config::new(self.url().parse().unwrap());
         config.root_cert_file = Some(self.file("certificates/apiserver.crt"));
-        config.auth_info.token = Some("admin-token".to_owned().into());
+        config.auth_info.token = Some(format!("{user}-token").into());
         config.default_retry = false;
         kube::Client::try_from(config).unwrap()
     }

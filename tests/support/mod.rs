@@ -11,6 +11,7 @@ mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
 mod objects;
+mod real_server;
 mod receiver;
 
 use std::fs::{self, File};
@@ -29,6 +30,7 @@ pub(crate) use kafka::Kafka;
 #[cfg(feature = "nats")]
 pub(crate) use nats::Nats;
 pub(crate) use objects::Objects;
+pub(crate) use real_server::RealServer;
 pub(crate) use receiver::Receiver;
 
 /// A server that is not ready by then is broken.

@@ -145,8 +145,12 @@ fn read_token(query: &Query) -> Result<Option<Token>, Refusal> {
         return Ok(None);
     }
     if !query.version_match.is_empty() {
-        let why = "resourceVersionMatch is forbidden when continue is provided";
-        return Err(Refusal::options("resourceVersionMatch", why));
+        let forbids = |why: &str| Refusal::forbids("resourceVersionMatch", why);
+        let mut causes = vec![forbids("resourceVersionMatch is forbidden when continue is provided")];
+        if query.resource_version.is_empty() {
+            causes.insert(0, forbids("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        }
+        return Err(Refusal::options(&causes));
     }
     if !matches!(query.resource_version.as_str(), "" | "0") {
         let message = "specifying resource version is not allowed when using continue";
@@ -157,10 +161,10 @@ fn read_token(query: &Query) -> Result<Option<Token>, Refusal> {
 }
 
 fn read_version(query: &Query) -> Result<At, Refusal> {
-    let forbidden = |why: &str| Err(Refusal::options("resourceVersionMatch", why));
+    let forbidden = |why: &str| Err(Refusal::options(&[Refusal::forbids("resourceVersionMatch", why)]));
     if query.send_initial_events.is_some() {
         let why = "sendInitialEvents is forbidden for list";
-        return Err(Refusal::options("sendInitialEvents", why));
+        return Err(Refusal::options(&[Refusal::forbids("sendInitialEvents", why)]));
     }
     let text = query.resource_version.as_str();
     if text.is_empty() {

@@ -7,6 +7,7 @@ mod definitions;
 mod discovery;
 mod kind;
 mod list;
+mod members;
 mod objects;
 mod operator;
 mod refusal;

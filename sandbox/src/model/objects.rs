@@ -4,17 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::kind::Kind;
+use super::members::{
+    check_identity, check_kind, check_type, differs, drop_empty, finalizers, kept_metadata, manage, merge, set_member,
+    take_member, take_metadata, with_status_of,
+};
 use super::refusal::Refusal;
 use super::server::ApiServer;
 use super::state::State;
 use super::store::{DEFINITIONS, KindId, NAMESPACES};
 use super::text::{suffix, timestamp, uid};
-
-/// Who all writes are by.
-const MANAGER: &str = "sandbox";
 
 /// What became of an object that is deleted.
 pub(super) enum Removal {
@@ -133,48 +134,32 @@ impl ApiServer {
         let kind = &self.store.kinds[id];
         let name = old.value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         check_type(kind, version, &value)?;
-        let mut metadata = take_metadata(&mut value);
+        let metadata = take_metadata(&mut value);
         check_identity(kind, old, &name, &metadata)?;
         check_kind(kind, &name, &value)?;
-        let before = old.value["metadata"].as_object().cloned().unwrap_or_default();
         let has_status = kind.version(version).is_some_and(|version| version.status);
-        if part == Part::Status {
-            let status = take_member(&mut value, "status");
-            value = old.value.clone();
-            set_member(&mut value, "status", status);
-            metadata = before.clone();
-        } else {
-            if has_status {
-                set_member(&mut value, "status", old.value.get("status").cloned());
-            }
-            for member in [
-                "name",
-                "namespace",
-                "uid",
-                "resourceVersion",
-                "generation",
-                "creationTimestamp",
-                "deletionTimestamp",
-                "deletionGracePeriodSeconds",
-                "managedFields",
-            ] {
-                match before.get(member) {
-                    Some(kept) => metadata.insert(member.into(), kept.clone()),
-                    None => metadata.remove(member),
-                };
-            }
-            metadata.remove("selfLink");
-            drop_empty(&mut metadata);
+        let before = old.value["metadata"].as_object().cloned().unwrap_or_default();
+        let (mut value, metadata) = match part {
+            Part::Status => (with_status_of(&old.value, &mut value), before.clone()),
+            Part::Main => (value, kept_metadata(metadata, &before)),
+        };
+        if part == Part::Main && has_status {
+            set_member(&mut value, "status", old.value.get("status").cloned());
         }
         let deleting = metadata.contains_key("deletionTimestamp");
-        if deleting && finalizers(&metadata).any(|name| !finalizers(&before).any(|known| known == name)) {
-            let message = "Forbidden: no new finalizers can be added if the object is being deleted";
-            let cause = ("FieldValueForbidden", message);
-            return Err(Refusal::invalid(kind, &name, "metadata.finalizers", cause, !kind.custom));
+        let unknown = finalizers(&metadata).filter(|name| !finalizers(&before).any(|known| known == *name));
+        let unknown: Vec<&str> = unknown.filter_map(Value::as_str).collect();
+        if deleting && !unknown.is_empty() {
+            return Err(Refusal::new_finalizers(kind, &name, &unknown));
         }
         for member in ["apiVersion", "kind"] {
             // Stored as in the storage version, whatever version the writer speaks.
             set_member(&mut value, member, old.value.get(member).cloned());
+        }
+        if !kind.custom
+            && let Some(members) = value.as_object_mut()
+        {
+            drop_empty(members);
         }
         let content_changed = part == Part::Main && differs(&old.value, &value, has_status);
         value["metadata"] = metadata.into();
@@ -186,7 +171,9 @@ impl ApiServer {
             metadata.insert("generation".into(), (generation + 1).into());
         }
         manage(metadata, &kind.api_version(version), part, now);
-        if deleting && finalizers(metadata).next().is_none() && id != NAMESPACES {
+        // Namespaces wait for finalizers of another kind, and definitions for their objects.
+        let released = id != NAMESPACES && id != DEFINITIONS && finalizers(metadata).next().is_none();
+        if deleting && released {
             // Nothing is written: the object is deleted as it was, and the writer sees what it has made of it.
             let last = Arc::new(State::new(Arc::clone(&old.key), value, old.revision, kind.custom));
             self.remove(now, id, &old.key);
@@ -230,8 +217,9 @@ impl ApiServer {
         if let Some(wanted) = preconditions.uid.as_deref().filter(|wanted| *wanted != old.uid()) {
             return Err(Refusal::other_uid(kind, name, wanted, old.uid()));
         }
-        if preconditions.resource_version.as_ref().is_some_and(|wanted| *wanted != old.revision.to_string()) {
-            return Err(Refusal::conflict(kind, name));
+        let current = old.revision.to_string();
+        if let Some(wanted) = preconditions.resource_version.as_deref().filter(|wanted| *wanted != current) {
+            return Err(Refusal::other_version(kind, name, wanted, old.revision));
         }
         if id == DEFINITIONS {
             return Ok(self.delete_definition(now, old));
@@ -257,134 +245,5 @@ impl ApiServer {
             value["metadata"]["generation"] = (generation + 1).into();
         }
         Ok(Removal::Held(self.put(now, id, &old.key, value)))
-    }
-}
-
-/// What the body says that it is must be what the path is about.
-fn check_type(kind: &Kind, version: &str, value: &Value) -> Result<(), Refusal> {
-    let wanted = kind.api_version(version);
-    let given = value["apiVersion"].as_str().unwrap_or(&wanted);
-    if given == wanted {
-        return Ok(());
-    }
-    Err(Refusal::bad_request(format!(
-        "the API version in the data ({given}) does not match the expected API version ({wanted})"
-    )))
-}
-
-fn check_kind(kind: &Kind, name: &str, value: &Value) -> Result<(), Refusal> {
-    let given = value["kind"].as_str().unwrap_or(&kind.kind);
-    if given == kind.kind {
-        return Ok(());
-    }
-    let message = format!("Invalid value: \"{given}\": must be {}", kind.kind);
-    let named = Kind::new(&kind.group, &kind.resource, given, kind.namespaced);
-    Err(Refusal::invalid(&named, name, "kind", ("FieldValueInvalid", &message), false))
-}
-
-/// Name, uid and resourceVersion of an update have to be those of what is there.
-fn check_identity(kind: &Kind, old: &State, name: &str, metadata: &Map<String, Value>) -> Result<(), Refusal> {
-    let text = |member: &str| metadata.get(member).and_then(Value::as_str).unwrap_or_default();
-    let given = text("name");
-    if given != name {
-        return Err(Refusal::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({name})"
-        )));
-    }
-    match text("resourceVersion") {
-        "" | "0" if kind.custom => {
-            let cause = ("FieldValueInvalid", "Invalid value: 0: must be specified for an update");
-            return Err(Refusal::invalid(kind, name, "metadata.resourceVersion", cause, true));
-        }
-        "" | "0" => {}
-        given if given != old.revision.to_string() => return Err(Refusal::conflict(kind, name)),
-        _ => {}
-    }
-    if !text("uid").is_empty() && text("uid") != old.uid() {
-        return Err(Refusal::other_uid(kind, name, text("uid"), old.uid()));
-    }
-    Ok(())
-}
-
-fn take_member(value: &mut Value, name: &str) -> Option<Value> {
-    value.as_object_mut().and_then(|object| object.remove(name))
-}
-
-fn set_member(value: &mut Value, name: &str, member: Option<Value>) {
-    match (value.as_object_mut(), member) {
-        (Some(object), Some(member)) => drop(object.insert(name.to_owned(), member)),
-        (Some(object), None) => drop(object.remove(name)),
-        (None, _) => {}
-    }
-}
-
-fn take_metadata(value: &mut Value) -> Map<String, Value> {
-    match take_member(value, "metadata") {
-        Some(Value::Object(metadata)) => metadata,
-        _ => Map::new(),
-    }
-}
-
-/// What is empty is not shown.
-fn drop_empty(metadata: &mut Map<String, Value>) {
-    let is_empty = |value: &Value| match value {
-        Value::Null => true,
-        Value::Object(members) => members.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        _ => false,
-    };
-    metadata.retain(|_, value| !is_empty(value));
-}
-
-fn finalizers(metadata: &Map<String, Value>) -> impl Iterator<Item = &Value> {
-    metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Whether more than metadata, and status where it is a part of its own, differs.
-fn differs(old: &Value, new: &Value, has_status: bool) -> bool {
-    let content = |value: &Value| -> Vec<(String, Value)> {
-        let left_out = |name: &str| name == "metadata" || (has_status && name == "status");
-        let members = value.as_object().into_iter().flatten();
-        members.filter(|(name, _)| !left_out(name)).map(|(name, member)| (name.clone(), member.clone())).collect()
-    };
-    content(old) != content(new)
-}
-
-/// Notes the write, without the fields that it set: the manager's name and the time are what readers look at.
-fn manage(metadata: &mut Map<String, Value>, api_version: &str, part: Part, now: Duration) {
-    let entries = metadata.entry("managedFields").or_insert_with(|| json!([]));
-    let Some(entries) = entries.as_array_mut() else { return };
-    let subresource = if part == Part::Status { Value::from("status") } else { Value::Null };
-    let same = |entry: &&mut Value| entry["apiVersion"] == api_version && entry["subresource"] == subresource;
-    if let Some(entry) = entries.iter_mut().find(same) {
-        entry["time"] = timestamp(now).into();
-        return;
-    }
-    let mut entry = json!({
-        "apiVersion": api_version, "fieldsType": "FieldsV1", "fieldsV1": {}, "manager": MANAGER,
-        "operation": "Update", "time": timestamp(now),
-    });
-    if part == Part::Status {
-        entry["subresource"] = subresource;
-    }
-    entries.push(entry);
-}
-
-/// RFC 7386.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(members) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    let object = target.as_object_mut().expect("it was just made one");
-    for (name, member) in members {
-        if member.is_null() {
-            object.remove(name);
-        } else {
-            merge(object.entry(name.as_str()).or_insert(Value::Null), member);
-        }
     }
 }

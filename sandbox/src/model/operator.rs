@@ -130,6 +130,9 @@ impl ApiServer {
         namespace: &str,
         name: &str,
     ) -> Result<(), Refusal> {
+        if self.denied.is_empty() {
+            return Ok(());
+        }
         let is = |wanted: &str, given: &str| wanted == "*" || wanted == given;
         let full = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
         if !self.denied.iter().any(|rule| is(&rule.verb, verb) && is(&rule.resource, &full)) {

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use super::kind::Kind;
 
+/// One of several causes: the field, the machine's word, the text.
+pub(super) type Cause = (&'static str, &'static str, String);
+
 /// A `Status` of kind Failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -16,13 +19,14 @@ pub struct Refusal {
     /// Seconds of a Retry-After header.
     pub retry_after: Option<u64>,
     details: Value,
-    metadata: Value,
+    /// A token that leads on.
+    continue_token: Option<String>,
 }
 
 impl Refusal {
     pub(super) fn new(status: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        let (details, metadata) = (Value::Null, json!({}));
-        Self { status, reason, message: message.into(), retry_after: None, details, metadata }
+        let message = message.into();
+        Self { status, reason, message, retry_after: None, details: Value::Null, continue_token: None }
     }
 
     fn with_details(mut self, details: Value) -> Self {
@@ -32,8 +36,9 @@ impl Refusal {
 
     /// The `Status` as JSON.
     pub fn body(&self) -> String {
+        let metadata = self.continue_token.as_ref().map_or(json!({}), |token| json!({"continue": token}));
         let mut status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure",
+            "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
             "message": self.message, "code": self.status,
         });
         if !self.reason.is_empty() {
@@ -99,11 +104,44 @@ impl Refusal {
     }
 
     /// Parameters of a list or watch that contradict each other.
-    pub(super) fn options(field: &str, why: &str) -> Self {
-        let message = format!("Forbidden: {why}");
-        let causes = json!([{"reason": "FieldValueForbidden", "message": message, "field": field}]);
-        Self::new(422, "Invalid", format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {message}"))
+    pub(super) fn options(causes: &[Cause]) -> Self {
+        let texts: Vec<String> = causes.iter().map(|(field, _, message)| format!("{field}: {message}")).collect();
+        let text = if let [text] = texts.as_slice() { text.clone() } else { format!("[{}]", texts.join(", ")) };
+        let cause = |(field, reason, message): &Cause| json!({"reason": reason, "message": message, "field": field});
+        let causes: Vec<Value> = causes.iter().map(cause).collect();
+        Self::new(422, "Invalid", format!("ListOptions.meta.k8s.io \"\" is invalid: {text}"))
             .with_details(json!({"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}))
+    }
+
+    /// The usual cause.
+    pub(super) fn forbids(field: &'static str, why: &str) -> Cause {
+        (field, "FieldValueForbidden", format!("Forbidden: {why}"))
+    }
+
+    /// An object that is being deleted gets no more finalizers. The server finds that twice.
+    pub(super) fn new_finalizers(kind: &Kind, name: &str, found: &[&str]) -> Self {
+        let found: Vec<String> = found.iter().map(|name| format!("{name:?}")).collect();
+        let message = format!(
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            found.join(", ")
+        );
+        let mut refusal = Self::invalid(kind, name, "metadata.finalizers", ("FieldValueForbidden", &message), false);
+        if let Some(causes) = refusal.details["causes"].as_array_mut() {
+            causes.push(causes[0].clone());
+        }
+        refusal
+    }
+
+    /// The version that a delete insists on is another one.
+    pub(super) fn other_version(kind: &Kind, name: &str, wanted: &str, found: u64) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": the ResourceVersion in the precondition ({wanted}) does not \
+             match the ResourceVersion in record ({found}). The object might have been modified",
+            kind.full_kind()
+        );
+        let mut details = kind.details(name);
+        details["kind"] = kind.kind.as_str().into();
+        Self::new(409, "Conflict", message).with_details(details)
     }
 
     pub(super) fn forbidden(verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> Self {
@@ -166,7 +204,7 @@ impl Refusal {
                        - objects that were created, modified, or deleted between the time the first chunk was returned \
                        and now may show up in the list.";
         let mut refusal = Self::new(410, "Expired", message);
-        refusal.metadata = json!({"continue": inconsistent});
+        refusal.continue_token = Some(inconsistent.to_owned());
         refusal
     }
 

@@ -125,7 +125,8 @@ impl ApiServer {
         let Some(id) = found.filter(|id| self.store.kinds[*id].serves(place.version)) else {
             return Ok(Answer::page_not_found());
         };
-        if self.store.kinds[id].namespaced == (namespace.is_none() && (name.is_some() || verb == "create")) {
+        let across_namespaces = namespace.is_none() && matches!(verb, "list" | "watch");
+        if self.store.kinds[id].namespaced != namespace.is_some() && !across_namespaces {
             // A namespace where none belongs, or none where one does.
             return Ok(Answer::page_not_found());
         }
@@ -158,6 +159,8 @@ impl ApiServer {
         let part = match place.subresource {
             None => Part::Main,
             Some("status") if kind.version(version).is_some_and(|version| version.status) => Part::Status,
+            // A custom kind without a status is asked for one in vain.
+            Some("status") if kind.custom => return Err(Refusal::not_found(kind, name)),
             Some(_) => return Ok(Answer::page_not_found()),
         };
         let asked = query.resource_version.parse().unwrap_or(0);

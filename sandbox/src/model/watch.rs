@@ -69,7 +69,7 @@ pub(super) struct Stream {
     pub(super) next: u64,
     /// The number of the first event that it will not see.
     until: u64,
-    /// It is never told a bookmark up to here.
+    /// It is told neither events nor bookmarks up to here.
     start: u64,
     next_bookmark: Option<Duration>,
     deadline: Duration,
@@ -122,10 +122,7 @@ impl ApiServer {
             _ => {
                 let states = kind.at(current, stream.selection.prefix(), "");
                 stream.initial = states.into_iter().filter(|state| stream.selection.matches(state)).collect();
-                // A watch from any state is not promised to reach an end, and an old server marks none.
-                let marked = query.bookmarks && self.streaming_lists && asked != Some(0);
-                stream.initial_end = Some(current).filter(|_| marked || query.send_initial_events == Some(true));
-                stream.initial_end = stream.initial_end.filter(|_| query.bookmarks);
+                stream.initial_end = Some(current).filter(|_| query.bookmarks && self.streaming_lists);
                 kind.warm(current).observed = current;
             }
         }
@@ -134,7 +131,8 @@ impl ApiServer {
         Ok(StreamId(self.last_stream))
     }
 
-    /// Reads a watch on. What has ended is freed, and ends again if it is polled again.
+    /// Reads a watch on. What has ended is freed, and ends again if it is polled again. A watch that is neither read to its
+    /// end nor closed keeps the history that it has not read.
     pub fn poll_stream(&mut self, now: Duration, stream: StreamId) -> StreamPoll {
         let Some(open) = self.streams.get_mut(&stream.0) else { return StreamPoll::Ended };
         let poll = open.poll(now, &self.store.kinds[open.kind]);
@@ -201,7 +199,7 @@ impl Stream {
         }
         let end = kind.end().min(self.until);
         while self.next < end {
-            // A watch from the future is silent until the counter has passed where it began.
+            // A watch from the future is told nothing up to there.
             let event = kind.event(self.next).filter(|event| event.revision > self.start);
             self.next += 1;
             if let Some(line) = event.and_then(|event| self.show(event)) {
@@ -290,23 +288,28 @@ fn bookmark_after(now: Duration, deadline: Duration) -> Duration {
 }
 
 fn check_options(query: &Query, streaming_lists: bool) -> Result<(), Refusal> {
-    let forbidden = |field: &str, why: &str| Err(Refusal::options(field, why));
+    let field = "resourceVersionMatch";
+    let forbidden = |why: &str| Err(Refusal::options(&[Refusal::forbids(field, why)]));
     if !query.continue_token.is_empty() {
-        return forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
+        return forbidden("resourceVersionMatch is forbidden when continue is provided");
     }
-    match (query.send_initial_events, query.version_match.as_str()) {
-        (Some(_), _) if !streaming_lists => {
-            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-            forbidden("sendInitialEvents", why)
-        }
-        (Some(_), "NotOlderThan") | (None, "") => Ok(()),
-        (Some(_), _) => {
-            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            forbidden("resourceVersionMatch", why)
-        }
-        (None, _) => {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            forbidden("resourceVersionMatch", why)
-        }
+    if query.send_initial_events.is_none() {
+        return match query.version_match.as_str() {
+            "" => Ok(()),
+            _ => forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+        };
     }
+    let mut causes = Vec::new();
+    if query.version_match != "NotOlderThan" {
+        causes.push(Refusal::forbids(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+    }
+    if !matches!(query.version_match.as_str(), "" | "NotOlderThan") {
+        let message = format!("Unsupported value: {:?}: supported values: \"NotOlderThan\"", query.version_match);
+        causes.push((field, "FieldValueNotSupported", message));
+    }
+    if !streaming_lists {
+        let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        causes.push(Refusal::forbids("sendInitialEvents", why));
+    }
+    if causes.is_empty() { Ok(()) } else { Err(Refusal::options(&causes)) }
 }
