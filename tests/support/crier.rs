@@ -69,6 +69,16 @@ impl Crier {
         self.process = None;
     }
 
+    /// Sends a signal such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        self.process.as_ref().expect("it runs").signal(name);
+    }
+
+    /// Whether it was started and has not ended by itself.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.as_mut().is_some_and(Process::is_running)
+    }
+
     /// Sends SIGTERM and waits for its exit code.
     pub(crate) async fn terminate(&mut self) -> i32 {
         let mut process = self.process.take().expect("it runs");
