@@ -18,6 +18,8 @@ pub(crate) struct Event {
     pub(crate) inferred: bool,
     /// When crier made it, which it does for each attempt.
     pub(crate) made: Timestamp,
+    /// Whether it has the object, not only a reference to it.
+    pub(crate) whole: bool,
     /// What it says of the object, as `content_of` has it.
     pub(crate) content: String,
     /// The same without the generation, which alone is no change.
@@ -40,6 +42,7 @@ impl Event {
             sequence: text("sequence"),
             inferred: event["inferred"] == "true",
             made: text("recordedtime").parse().unwrap(),
+            whole: event["data"]["metadata"].is_object(),
             content: content_of(&event["data"]),
             essence: content_of(&essence),
         }
@@ -70,7 +73,8 @@ pub(crate) fn content_of(object: &Value) -> String {
 }
 
 fn remove(object: &mut Value, name: &str) {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    // A reference has no metadata.
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove(name);
     }
 }

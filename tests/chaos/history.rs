@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::event::content_of;
+use super::event::{Event, content_of};
 
 const PREFIX: &str = "/registry/example.com/";
 
@@ -37,9 +37,22 @@ pub(crate) struct History {
 }
 
 impl History {
+    pub(crate) fn of(lives: Vec<Life>) -> Self {
+        Self { lives, read_to: 0, fault: None }
+    }
+
     /// The states that this key had at this version: one, unless etcd was put back.
     pub(crate) fn at<'a>(&'a self, key: &'a str, version: u128) -> impl Iterator<Item = &'a State> {
         self.lives.iter().filter_map(move |life| life.get(key)?.get(&version))
+    }
+
+    /// Whether the object of this deletion was as it says when it was deleted.
+    pub(crate) fn was(&self, deletion: &Event) -> bool {
+        let last = |life: &Life| {
+            let (_, state) = life.get(&deletion.key)?.range(..deletion.version).next_back()?;
+            (state.uid == deletion.uid).then(|| state.content.as_ref() == Some(&deletion.content))
+        };
+        self.lives.iter().filter_map(last).any(|same| same)
     }
 
     /// How many states and deletions there were.
@@ -75,7 +88,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn start(etcd: String) -> Self {
-        let history = History { lives: vec![Life::new()], read_to: 0, fault: None };
+        let history = History::of(vec![Life::new()]);
         let (history, (life, lives)) = (Arc::new(Mutex::new(history)), watch::channel(()));
         let task = tokio::spawn(follow(etcd, Arc::clone(&history), lives));
         Self { history, life, task }

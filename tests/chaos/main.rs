@@ -17,6 +17,7 @@ mod event;
 mod faults;
 mod history;
 mod lanes;
+mod mutants;
 mod promises;
 mod report;
 mod trace;

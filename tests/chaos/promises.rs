@@ -163,7 +163,7 @@ fn states_are_real(holding: &Holding, truth: &Truth) -> Vec<String> {
             let content = state.content.as_ref();
             // What leaves a selection is told as deleted at the version of the write that took it out.
             let fits = match (event.is_deletion(), event.inferred || holding.selected) {
-                (true, false) => content.is_none(),
+                (true, false) => content.is_none() && (!event.whole || truth.history.was(event)),
                 (true, true) => true,
                 (false, _) => content == Some(&event.content),
             };
@@ -181,7 +181,7 @@ fn states_are_real(holding: &Holding, truth: &Truth) -> Vec<String> {
 
 /// P4, over all sinks: one id is one content; one state told as one thing is one id; in one sink one state is told as one
 /// thing. A deletion that was seen and one that was inferred are one event with one id, whatever their versions; under a
-/// selector each has its own.
+/// selector each has its own. A deletion's bytes do not survive a crash: it has the last state, or a reference.
 fn identity(holdings: &[Holding]) -> Vec<String> {
     let mut broken = Vec::new();
     let mut contents: BTreeMap<&str, &Event> = BTreeMap::new();
@@ -192,12 +192,12 @@ fn identity(holdings: &[Holding]) -> Vec<String> {
             let sink = holding.sink;
             let known = *contents.entry(&event.id).or_insert(event);
             let alike = event.key == known.key && event.uid == known.uid && event.what == known.what;
-            let equal =
-                event.version == known.version && event.content == known.content && event.epoch() == known.epoch();
+            let place = event.version == known.version && event.epoch() == known.epoch();
             let inferred = event.is_deletion() && (event.inferred || known.inferred);
-            if !alike || !(equal || inferred) {
+            let bare = event.is_deletion() && (!event.whole || !known.whole);
+            if !alike || !(place || inferred) || !(event.content == known.content || bare) {
                 broken.push(format!(
-                    "P4: two events share an id ({sink})\n      {}\n      {}",
+                    "{sink}: P4: two events share an id\n      {}\n      {}",
                     known.line(),
                     event.line()
                 ));
@@ -209,7 +209,7 @@ fn identity(holdings: &[Holding]) -> Vec<String> {
             let known = *ids.entry(state).or_insert(event);
             if known.id != event.id {
                 broken.push(format!(
-                    "P4: one state has two ids ({sink})\n      {}\n      {}",
+                    "{sink}: P4: one state has two ids\n      {}\n      {}",
                     known.line(),
                     event.line()
                 ));
@@ -217,7 +217,7 @@ fn identity(holdings: &[Holding]) -> Vec<String> {
             let known = *whats.entry((event.epoch(), &event.uid, event.version)).or_insert(event);
             if known.what != event.what {
                 broken.push(format!(
-                    "P4: one state is told twice ({sink})\n      {}\n      {}",
+                    "{sink}: P4: one state is told twice\n      {}\n      {}",
                     known.line(),
                     event.line()
                 ));
