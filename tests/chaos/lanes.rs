@@ -10,7 +10,7 @@ use super::support::{Cluster, Crier, DEFINITIONS, Objects, Proxy, Receiver, even
 use super::trace::Trace;
 use super::world::{KINDS, Paths, World};
 
-/// A definition is changed within this time while the API server is there.
+/// A definition is changed within this time while the API server is there, and crier has begun.
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,8 @@ async fn crier_fault(crier: &mut Crier, trace: &Trace, fault: Fault, step: Step)
     match fault {
         Fault::Stop => crier.signal("STOP"),
         Fault::Terminate => {
+            // In its first moments a process does not yet know what to do about SIGTERM, and has nothing to finish.
+            eventually("crier answers on its port", LIMIT, async || crier.get("/livez").await).await;
             let code = crier.terminate().await;
             trace.death();
             if code != 0 {

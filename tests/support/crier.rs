@@ -86,7 +86,8 @@ impl Crier {
         let began = Instant::now();
         loop {
             if let Some(status) = process.child.try_wait().unwrap() {
-                return status.code().expect("it exits by itself");
+                let log = process.end_of_log();
+                return status.code().unwrap_or_else(|| panic!("it exits by itself, not by {status}:\n{log}"));
             }
             assert!(began.elapsed() < Duration::from_secs(40), "it does not end:\n{}", process.end_of_log());
             tokio::time::sleep(Duration::from_millis(20)).await;
