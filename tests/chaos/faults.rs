@@ -28,6 +28,9 @@ pub(crate) enum Lane {
 pub(crate) enum Fault {
     /// kill -9, and a start.
     Kill,
+    /// kill -9, and a start when enough has changed meanwhile, and the history of it is lost: what was under way has to
+    /// be found by comparison.
+    KillBlind,
     /// SIGSTOP, and SIGCONT.
     Stop,
     /// SIGTERM, which has to end well, and a start.
@@ -80,7 +83,11 @@ const PATH: &[Fault] = &[Fault::Cut, Fault::Stall, Fault::HalfOpen, Fault::Close
 
 /// Each lane, its faults, and how many milliseconds lie between them: a server takes seconds to start.
 const LANES: &[(Lane, &[Fault], u64)] = &[
-    (Lane::Crier, &[Fault::Kill, Fault::Kill, Fault::Kill, Fault::Kill, Fault::Stop, Fault::Terminate], 5_000),
+    (
+        Lane::Crier,
+        &[Fault::Kill, Fault::Kill, Fault::Kill, Fault::KillBlind, Fault::KillBlind, Fault::Stop, Fault::Terminate],
+        5_000,
+    ),
     (
         Lane::Cluster,
         &[
@@ -140,6 +147,7 @@ pub(crate) fn schedule(seed: u64, length: Duration, rewind: bool) -> Vec<Planned
 fn milliseconds(lane: Lane, fault: Fault) -> std::ops::Range<u64> {
     match (lane, fault) {
         (Lane::Crier, Fault::Kill | Fault::Terminate) => 1..1_500,
+        (Lane::Crier, Fault::KillBlind) => 1_000..8_000,
         (Lane::Crier, _) => 200..4_000,
         (_, Fault::Kill | Fault::LoseHistory) => 1..4_000,
         (_, Fault::Compact | Fault::EditKind | Fault::Cut) => 1..2,

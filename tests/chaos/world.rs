@@ -229,6 +229,7 @@ routes:
     sinks: [kafka, nats, webhook, file]
   - name: chosen
     watch: {{ resources: [myapps.example.com], labelSelector: tier=prod }}
+    debounce: {{ quiet: 0s }}
     sinks: [chosen]
 ",
         paths.kafka.port(),
