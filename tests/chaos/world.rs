@@ -197,8 +197,12 @@ impl World {
 
     /// Ends crier as an operator would.
     pub(crate) async fn end(&mut self, trace: &Trace) {
-        if self.crier.is_running() && self.crier.terminate().await != 0 {
-            trace.broken("crier does not end well after SIGTERM".to_owned());
+        if !self.crier.is_running() {
+            return trace.broken("crier has ended by itself".to_owned());
+        }
+        let ended = self.crier.try_terminate().await;
+        if ended != Ok(0) {
+            trace.broken(format!("crier does not end well after SIGTERM: {ended:?}"));
         }
     }
 }
