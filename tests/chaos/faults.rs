@@ -118,17 +118,16 @@ pub(crate) fn schedule(seed: u64, length: Duration, rewind: bool) -> Vec<Planned
     let mut random = StdRng::seed_from_u64(seed);
     let mut planned = Vec::new();
     for (lane, faults, pause) in LANES {
-        let mut faults = faults.to_vec();
-        if rewind && *lane == Lane::Cluster {
-            faults.push(Fault::Rewind);
-        }
         let mut bag = Vec::new();
         let mut at = Duration::from_millis(random.random_range(200..*pause));
         while at < length {
             // From a bag, so that every fault has its turn before one comes again.
             if bag.is_empty() {
-                bag = faults.clone();
+                bag = faults.to_vec();
                 bag.shuffle(&mut random);
+                if rewind && *lane == Lane::Cluster {
+                    bag.push(Fault::Rewind);
+                }
             }
             let Some(fault) = bag.pop() else { break };
             let mut lasts = Duration::from_millis(random.random_range(milliseconds(*lane, fault)));

@@ -141,8 +141,10 @@ fn kinds_of_events(holding: &Holding) -> Vec<String> {
             let before = last.insert(&event.uid, event);
             let first = matches!(&*event.what, "created" | "observed");
             let wrong = match before {
+                // The cluster was put back: what is there again is told again.
+                Some(before) if before.epoch() != event.epoch() => false,
                 None => !first && !event.is_deletion(),
-                Some(before) if before.is_deletion() => !event.is_deletion() && !(holding.selected && first),
+                Some(before) if before.is_deletion() => !(event.is_deletion() || holding.selected && first),
                 Some(before) => first && matches!(&*before.what, "updated" | "deleting"),
             };
             if wrong {
@@ -241,7 +243,8 @@ fn no_change_no_event(holding: &Holding, truth: &Truth) -> Vec<String> {
             let (before, after) = (pair[0], pair[1]);
             let again =
                 before.uid == after.uid && before.id != after.id && !before.is_deletion() && !after.is_deletion();
-            if again && before.essence == after.essence && !truth.died_between(before.made, after.made) {
+            let same_life = before.epoch() == after.epoch();
+            if again && same_life && before.essence == after.essence && !truth.died_between(before.made, after.made) {
                 let (before, after) = (before.line(), after.line());
                 broken.push(format!(
                     "P6: {} is told without a change as\n      {after}\n    after\n      {before}",
