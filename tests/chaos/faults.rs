@@ -59,6 +59,8 @@ pub(crate) enum Fault {
     Stall,
     /// Connections are half open: one end is gone, the other is not told. New ones work.
     HalfOpen,
+    /// Each connection ends after a few thousand bytes, in the middle of a list or a request.
+    Tear,
     /// Connections are ended and new ones turned away, as of a host whose process is dead.
     Close,
 }
@@ -79,7 +81,7 @@ impl fmt::Display for Planned {
     }
 }
 
-const PATH: &[Fault] = &[Fault::Cut, Fault::Stall, Fault::HalfOpen, Fault::Close];
+const PATH: &[Fault] = &[Fault::Cut, Fault::Tear, Fault::Stall, Fault::HalfOpen, Fault::Close];
 
 /// Each lane, its faults, and how many milliseconds lie between them: a server takes seconds to start.
 const LANES: &[(Lane, &[Fault], u64)] = &[

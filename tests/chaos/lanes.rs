@@ -14,6 +14,8 @@ use super::world::{KINDS, Paths, World};
 const LIMIT: Duration = Duration::from_secs(30);
 
 const PATIENCE: Duration = Duration::from_secs(5);
+/// More than what begins a connection with TLS, less than a list or a batch.
+const TORN_AFTER: usize = 12_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
@@ -155,6 +157,7 @@ fn path_fault(path: &Proxy, fault: Fault, step: Step) {
     match (fault, step) {
         (Fault::Cut, Step::Begin) => path.cut(),
         (Fault::Cut, Step::End) => {}
+        (Fault::Tear, _) => path.tear((step == Step::Begin).then_some(TORN_AFTER)),
         (Fault::Stall, _) => path.stall(step == Step::Begin),
         (Fault::HalfOpen, Step::Begin) => path.forget(),
         // Whoever writes to a connection that nobody knows any more is told so in the end.

@@ -14,6 +14,8 @@ struct Orders {
     stalled: bool,
     /// New connections are closed at once.
     closed: bool,
+    /// A connection ends when it has carried so many bytes in one direction, in the middle of whatever that is.
+    torn_after: Option<usize>,
     /// Each connection that is older than the last cut, or the last forgetting, is told by these numbers.
     cuts: u64,
     forgettings: u64,
@@ -30,7 +32,8 @@ impl Proxy {
     pub(crate) async fn start(target: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (orders, ordered) = watch::channel(Orders { stalled: false, closed: false, cuts: 0, forgettings: 0 });
+        let (orders, ordered) =
+            watch::channel(Orders { stalled: false, closed: false, torn_after: None, cuts: 0, forgettings: 0 });
         let task = tokio::spawn(accept(listener, target, ordered));
         Self { port, orders, task }
     }
@@ -56,6 +59,11 @@ impl Proxy {
             orders.closed = closed;
             orders.cuts += 1;
         });
+    }
+
+    /// Each connection ends after so many bytes of either direction, until it is told otherwise.
+    pub(crate) fn tear(&self, after: Option<usize>) {
+        self.orders.send_modify(|orders| orders.torn_after = after);
     }
 
     /// All connections there are become half open: the target's side ends, the other is told nothing, until the next
@@ -99,7 +107,7 @@ async fn carry(mut client: TcpStream, target: u16, mut ordered: watch::Receiver<
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         let (client_reads, client_writes) = client.split();
         let (server_reads, server_writes) = server.split();
-        tokio::join!(
+        let _ = tokio::try_join!(
             pump(client_reads, server_writes, ordered.clone()),
             pump(server_reads, client_writes, ordered.clone())
         );
@@ -116,20 +124,30 @@ async fn carry(mut client: TcpStream, target: u16, mut ordered: watch::Receiver<
     drop(client);
 }
 
+/// The connection was torn: both directions end at once.
+struct Torn;
+
 /// Carries one direction; when it ends, the other side is told so.
 async fn pump(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
     mut ordered: watch::Receiver<Orders>,
-) {
-    let mut buffer = vec![0; 16 << 10];
+) -> Result<(), Torn> {
+    let (mut buffer, mut carried) = (vec![0; 16 << 10], 0);
     loop {
         let read = from.read(&mut buffer).await.unwrap_or(0);
         flowing(&mut ordered).await;
-        if read == 0 || to.write_all(&buffer[..read]).await.is_err() {
-            let _ = to.shutdown().await;
-            return;
+        let torn_after = ordered.borrow().torn_after.filter(|limit| carried + read > *limit);
+        let part = torn_after.map_or(read, |limit| limit.saturating_sub(carried));
+        let written = to.write_all(&buffer[..part]).await;
+        if torn_after.is_some() {
+            return Err(Torn);
         }
+        if read == 0 || written.is_err() {
+            let _ = to.shutdown().await;
+            return Ok(());
+        }
+        carried += read;
     }
 }
 
