@@ -7,7 +7,7 @@ CRIER_CACHE ?= $(HOME)/.cache/crier
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CRIER_CACHE)/tools/bin/cargo-deny
 
-.PHONY: help prerequisites demo servers test bench check advisories sim
+.PHONY: help prerequisites demo servers test bench check advisories sim chaos
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -33,6 +33,10 @@ bench: prerequisites servers ## Measure what an event costs on a real API server
 
 sim: ## Search for schedules that break a promise, with twenty times the cases of `make test`
 	CRIER_PROPERTY_CASES=60000 cargo test --locked --lib engine::properties
+
+SECONDS ?= 900
+chaos: prerequisites servers ## Break everything around crier and crier itself for SECONDS (900); CRIER_CHAOS_SEED=n repeats
+	CRIER_CHAOS_SECONDS=$(SECONDS) cargo test --locked --test chaos
 
 check: prerequisites $(CARGO_DENY) ## Format, lints, documentation, licences and sources of all dependencies
 	cargo fmt --all --check

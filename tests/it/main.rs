@@ -3,6 +3,7 @@
 #![cfg(all(feature = "kafka", feature = "nats", feature = "webhook"))]
 
 #[path = "../support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the other tests use the rest")]
 mod support;
 
 mod conformance;

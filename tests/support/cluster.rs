@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Process, free_port, server};
+use super::{Process, START, eventually, free_port, server};
 
 /// etcd and kube-apiserver. `admin-token` may do everything, `limited-token` nothing until it is granted.
 pub(crate) struct Cluster {
@@ -13,6 +13,8 @@ pub(crate) struct Cluster {
     directory: tempfile::TempDir,
     ports: [u16; 3],
     arguments: Vec<String>,
+    // Where a kubeconfig says that the API server is, if something stands before it.
+    front: Option<u16>,
 }
 
 impl Cluster {
@@ -32,7 +34,7 @@ impl Cluster {
         let made = Command::new("openssl").args(["genrsa", "-out"]).arg(key).arg("2048").output().unwrap();
         assert!(made.status.success(), "openssl makes a key");
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        let mut cluster = Self { api_server: None, etcd: None, directory, ports, arguments };
+        let mut cluster = Self { api_server: None, etcd: None, directory, ports, arguments, front: None };
         cluster.start_etcd();
         cluster.start_api_server().await;
         cluster
@@ -54,6 +56,20 @@ impl Cluster {
 
     fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    fn start_etcd(&mut self) {
+        let [client, peer, _] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
+        let etcd = Process::start(
+            Command::new(server("etcd"))
+                .arg("--data-dir")
+                .arg(self.file("etcd"))
+                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+                .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+                .args(["--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync"]),
+            &self.file("etcd.log"),
+        );
+        self.etcd = Some(etcd);
     }
 
     async fn start_api_server(&mut self) {
@@ -99,24 +115,58 @@ impl Cluster {
         self.start_api_server().await;
     }
 
-    /// Keeps a copy of etcd's data. All is stopped for that and started again.
-    pub(crate) async fn back_up(&mut self) {
-        self.move_data("etcd", "backup").await;
+    /// Sends a signal such as `STOP` to the API server.
+    pub(crate) fn signal_api_server(&self, name: &str) {
+        self.api_server.as_ref().expect("it runs").signal(name);
     }
 
-    /// Starts all again on the copy of etcd's data: what was written since is gone, and its versions are given again.
-    pub(crate) async fn put_back(&mut self) {
-        self.move_data("backup", "etcd").await;
+    /// Sends a signal such as `STOP` to etcd.
+    pub(crate) fn signal_etcd(&self, name: &str) {
+        self.etcd.as_ref().expect("it runs").signal(name);
     }
 
-    async fn move_data(&mut self, from: &str, to: &str) {
+    /// Keeps a copy of etcd's data as it is now, in place of an earlier one.
+    pub(crate) fn copy_etcd(&self) {
+        let _ = fs::remove_dir_all(self.file("copy"));
+        // What is copied while nothing is written is what a crash would have left.
+        self.signal_etcd("STOP");
+        let copied = Command::new("cp").arg("-a").args([self.file("etcd"), self.file("copy")]).status().unwrap();
+        self.signal_etcd("CONT");
+        assert!(copied.success(), "etcd's data can be copied");
+    }
+
+    /// Puts etcd's data back to the copy, and says at which revision that is. The API server does not run then.
+    pub(crate) async fn put_etcd_back(&mut self) -> u64 {
         self.kill_api_server();
         self.etcd = None;
-        let _ = fs::remove_dir_all(self.file(to));
-        let copied = Command::new("cp").arg("-a").args([self.file(from), self.file(to)]).status().unwrap();
-        assert!(copied.success(), "etcd's data is copied");
+        fs::remove_dir_all(self.file("etcd")).unwrap();
+        let copied = Command::new("cp").arg("-a").args([self.file("copy"), self.file("etcd")]).status().unwrap();
+        assert!(copied.success(), "the copy can be put back");
         self.start_etcd();
-        self.start_api_server().await;
+        eventually("etcd answers", START, async || self.revision().await).await
+    }
+
+    /// etcd's newest revision; `None` while it does not answer.
+    pub(crate) async fn revision(&self) -> Option<u64> {
+        let url = format!("{}/v3/maintenance/status", self.etcd_url());
+        let answer = reqwest::Client::new().post(url).body("{}").send().await.ok()?.bytes().await.ok()?;
+        let status: serde_json::Value = serde_json::from_slice(&answer).ok()?;
+        status["header"]["revision"].as_str()?.parse().ok()
+    }
+
+    /// etcd's address.
+    pub(crate) fn etcd_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[0])
+    }
+
+    /// The API server's port.
+    pub(crate) fn port(&self) -> u16 {
+        self.ports[2]
+    }
+
+    /// From now on kubeconfigs name this port of loopback in place of the API server's own.
+    pub(crate) fn put_behind(&mut self, port: u16) {
+        self.front = Some(port);
     }
 
     /// A client with all rights.
@@ -134,7 +184,7 @@ impl Cluster {
     }
 
     fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.ports[2])
+        format!("https://127.0.0.1:{}", self.port())
     }
 
     /// A kubeconfig with a context for each of the two users, `admin` (the current one) and `limited`.
@@ -142,10 +192,10 @@ impl Cluster {
         let path = directory.join("kubeconfig");
         let user = |name: &str| format!("- name: {name}\n  user: {{ token: {name}-token }}\n");
         let context = |name: &str| format!("- name: {name}\n  context: {{ cluster: test, user: {name} }}\n");
+        let server = format!("https://127.0.0.1:{}", self.front.unwrap_or(self.port()));
         let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: admin\nclusters:\n- name: test\n  cluster:\n    server: {}\n    \
+            "apiVersion: v1\nkind: Config\ncurrent-context: admin\nclusters:\n- name: test\n  cluster:\n    server: {server}\n    \
              certificate-authority: {}\nusers:\n{}{}contexts:\n{}{}",
-            self.url(),
             self.file("certificates/apiserver.crt").display(),
             user("admin"),
             user("limited"),
@@ -165,7 +215,7 @@ impl Cluster {
     pub(crate) async fn compact(&self) {
         let client = reqwest::Client::new();
         let post = async |path: &str, body: String| {
-            let url = format!("http://127.0.0.1:{}{path}", self.ports[0]);
+            let url = format!("{}{path}", self.etcd_url());
             let response = client.post(url).body(body).send().await.unwrap().error_for_status().unwrap();
             serde_json::from_slice::<serde_json::Value>(&response.bytes().await.unwrap()).unwrap()
         };

@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::{Cluster, Process, eventually, free_port, parse_lines};
 
+/// Whoever has not ended by then will not: the drain is shorter.
+const TERMINATION: Duration = Duration::from_secs(40);
+
 /// A folder with a configuration and its state, and the process that runs on them.
 pub(crate) struct Crier {
     directory: tempfile::TempDir,
@@ -69,16 +72,37 @@ impl Crier {
         self.process = None;
     }
 
+    /// Sends a signal such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        self.process.as_ref().expect("it runs").signal(name);
+    }
+
+    /// Whether it was started and has not ended by itself.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.as_mut().is_some_and(Process::is_running)
+    }
+
     /// Sends SIGTERM and waits for its exit code.
     pub(crate) async fn terminate(&mut self) -> i32 {
-        let mut process = self.process.take().expect("it runs");
-        process.signal("TERM");
+        self.try_terminate().await.unwrap_or_else(|failure| panic!("{failure}"))
+    }
+
+    /// The same; what went wrong if it does not exit by itself. Then it is killed.
+    pub(crate) async fn try_terminate(&mut self) -> Result<i32, String> {
+        self.signal("TERM");
         let began = Instant::now();
         loop {
+            let process = self.process.as_mut().expect("it runs");
             if let Some(status) = process.child.try_wait().unwrap() {
-                return status.code().expect("it exits by itself");
+                let log = self.end_of_log();
+                self.process = None;
+                return status.code().ok_or_else(|| format!("it exits by {status}, not by itself:\n{log}"));
             }
-            assert!(began.elapsed() < Duration::from_secs(40), "it does not end:\n{}", process.end_of_log());
+            if began.elapsed() >= TERMINATION {
+                let (status, log) = (self.status().await, self.end_of_log());
+                self.process = None;
+                return Err(format!("it does not end within {TERMINATION:?}:\n{status:?}\n{log}"));
+            }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -69,7 +69,7 @@ routes:
 }
 
 /// The event in a record of Kafka's binary mode, as its structured mode would have it.
-fn event_of(record: &OwnedMessage) -> Value {
+pub(crate) fn event_of(record: &OwnedMessage) -> Value {
     let mut event = Map::new();
     for header in record.headers().expect("a record has headers").iter() {
         let value = String::from_utf8(header.value.unwrap().to_vec()).unwrap();

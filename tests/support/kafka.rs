@@ -28,15 +28,31 @@ pub(crate) struct Kafka {
 impl Kafka {
     /// Formats its storage, starts it, and waits until it answers.
     pub(crate) async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// The same, with a second listener on the first of these ports; who comes over it is sent to the second one.
+    pub(crate) async fn start_behind(listener: u16, front: u16) -> Self {
+        Self::start_with(Some((listener, front))).await
+    }
+
+    async fn start_with(proxied: Option<(u16, u16)>) -> Self {
         let mut kafka =
             Self { process: None, directory: tempfile::tempdir().unwrap(), ports: [free_port(), free_port()] };
         let [broker, controller] = kafka.ports;
+        let (mut listener, mut front) = (String::new(), String::new());
+        if let Some((listens, advertised)) = proxied {
+            listener = format!(",PROXIED://127.0.0.1:{listens}");
+            front = format!(",PROXIED://127.0.0.1:{advertised}");
+        }
         let properties = [
             "process.roles=broker,controller".to_owned(),
             "node.id=1".to_owned(),
             format!("controller.quorum.voters=1@127.0.0.1:{controller}"),
-            format!("listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}"),
-            format!("advertised.listeners=PLAINTEXT://127.0.0.1:{broker}"),
+            format!("listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}{listener}"),
+            format!("advertised.listeners=PLAINTEXT://127.0.0.1:{broker}{front}"),
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT".to_owned(),
+            "inter.broker.listener.name=PLAINTEXT".to_owned(),
             "controller.listener.names=CONTROLLER".to_owned(),
             format!("log.dirs={}", kafka.directory.path().join("data").display()),
             "offsets.topic.replication.factor=1".to_owned(),

@@ -11,6 +11,7 @@ mod kafka;
 #[cfg(feature = "nats")]
 mod nats;
 mod objects;
+mod proxy;
 mod real_server;
 mod receiver;
 
@@ -24,12 +25,13 @@ pub(crate) use cluster::Cluster;
 pub(crate) use consumer::{Consumer, agrees, newest, parse_lines, what};
 pub(crate) use crier::Crier;
 #[cfg(all(feature = "kafka", feature = "nats"))]
-pub(crate) use everything::{Everything, SINKS};
+pub(crate) use everything::{Everything, SINKS, event_of};
 #[cfg(feature = "kafka")]
 pub(crate) use kafka::Kafka;
 #[cfg(feature = "nats")]
 pub(crate) use nats::Nats;
-pub(crate) use objects::Objects;
+pub(crate) use objects::{DEFINITIONS, Objects};
+pub(crate) use proxy::Proxy;
 pub(crate) use real_server::RealServer;
 pub(crate) use receiver::Receiver;
 
@@ -44,7 +46,7 @@ fn server(name: &str) -> PathBuf {
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim()).join(name)
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -65,6 +67,11 @@ impl Process {
     fn start_with_output(command: &mut Command, log: &Path) -> Self {
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
         Self { child, log: log.to_owned() }
+    }
+
+    /// Whether it has not ended by itself.
+    fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     fn id(&self) -> u32 {

@@ -34,6 +34,16 @@ impl Nats {
         self.process = None;
     }
 
+    /// Sends a signal such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        self.process.as_ref().expect("it runs").signal(name);
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Starts it again on the same data and port.
     pub(crate) async fn restart(&mut self) {
         self.kill();

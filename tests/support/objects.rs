@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Cluster, eventually};
 
 const PATH: &str = "/apis/example.com/v1/namespaces/default/myapps";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A client with all rights, and what tests do with it.
 #[derive(Clone)]
@@ -38,7 +38,16 @@ impl Objects {
 
     /// Installs the sample kind, which is served some moments later.
     pub(crate) async fn install_only(&self) {
-        let definition = json_of(include_str!("../../config/samples/myapp-crd.yaml"));
+        self.define(Self::sample_definition()).await;
+    }
+
+    /// The sample kind's definition.
+    pub(crate) fn sample_definition() -> Value {
+        json_of(include_str!("../../config/samples/myapp-crd.yaml"))
+    }
+
+    /// Installs a kind.
+    pub(crate) async fn define(&self, definition: Value) {
         self.call("POST", DEFINITIONS, Some(definition)).await.unwrap();
     }
 

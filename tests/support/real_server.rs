@@ -143,13 +143,16 @@ impl Server for RealServer {
 
     fn back_up(&mut self) {
         let mut cluster = self.cluster.lock().unwrap();
-        self.runtime.block_on(cluster.back_up());
+        cluster.copy_etcd();
         self.clients = self.runtime.block_on(async { Self::clients(&cluster) });
     }
 
     fn put_back(&mut self) {
         let mut cluster = self.cluster.lock().unwrap();
-        self.runtime.block_on(cluster.put_back());
+        self.runtime.block_on(async {
+            cluster.put_etcd_back().await;
+            cluster.start_api_server().await;
+        });
         self.clients = self.runtime.block_on(async { Self::clients(&cluster) });
     }
 

@@ -9,13 +9,20 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
+use tokio::sync::watch;
 
 /// What it answers.
 #[derive(Clone, Copy)]
 struct Answer {
     status: u16,
     retry_after: Option<u32>,
+    /// It keeps what it answers so to: a success it keeps anyway.
+    keeps: bool,
+    /// No answer comes until it is told another one.
+    silent: bool,
 }
+
+const TAKES: Answer = Answer { status: 204, retry_after: None, keeps: true, silent: false };
 
 /// One request, and whether it was taken.
 #[derive(Clone, Debug)]
@@ -26,7 +33,7 @@ pub(crate) struct Request {
 }
 
 struct Kept {
-    answer: Answer,
+    answer: watch::Sender<Answer>,
     requests: Vec<Request>,
 }
 
@@ -38,11 +45,17 @@ pub(crate) struct Receiver {
 }
 
 async fn take(State(kept): State<Arc<Mutex<Kept>>>, body: Bytes) -> Response {
-    let mut kept = kept.lock().unwrap();
-    let Answer { status, retry_after } = kept.answer;
     let event = serde_json::from_slice(&body).expect("a structured event");
-    kept.requests.push(Request { at: Instant::now(), taken: (200..300).contains(&status), event });
-    let status = StatusCode::from_u16(status).unwrap();
+    let mut answers = {
+        let mut kept = kept.lock().unwrap();
+        let answers = kept.answer.subscribe();
+        let taken = answers.borrow().keeps;
+        kept.requests.push(Request { at: Instant::now(), taken, event });
+        answers
+    };
+    // The sender goes only with the receiver.
+    let answer = *answers.wait_for(|answer| !answer.silent).await.unwrap();
+    let (status, retry_after) = (StatusCode::from_u16(answer.status).unwrap(), answer.retry_after);
     match retry_after {
         Some(seconds) => (status, [("retry-after", seconds.to_string())]).into_response(),
         None => status.into_response(),
@@ -51,8 +64,7 @@ async fn take(State(kept): State<Arc<Mutex<Kept>>>, body: Bytes) -> Response {
 
 impl Receiver {
     pub(crate) async fn start() -> Self {
-        let kept =
-            Arc::new(Mutex::new(Kept { answer: Answer { status: 204, retry_after: None }, requests: Vec::new() }));
+        let kept = Arc::new(Mutex::new(Kept { answer: watch::Sender::new(TAKES), requests: Vec::new() }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/events", listener.local_addr().unwrap());
         let router = Router::new().fallback(take).with_state(Arc::clone(&kept));
@@ -66,7 +78,27 @@ impl Receiver {
 
     /// From now on.
     pub(crate) fn answer(&self, status: u16, retry_after: Option<u32>) {
-        self.kept.lock().unwrap().answer = Answer { status, retry_after };
+        let keeps = (200..300).contains(&status);
+        self.set(Answer { status, retry_after, keeps, silent: false });
+    }
+
+    /// From now on it keeps what it is sent, and answers that it has failed.
+    pub(crate) fn answer_wrongly(&self) {
+        self.set(Answer { status: 500, ..TAKES });
+    }
+
+    /// From now on it keeps what it is sent, and answers nothing until it is told what.
+    pub(crate) fn hang(&self) {
+        self.set(Answer { silent: true, ..TAKES });
+    }
+
+    fn set(&self, answer: Answer) {
+        self.kept.lock().unwrap().answer.send_replace(answer);
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        url::Url::parse(&self.url).unwrap().port().unwrap()
     }
 
     /// Every request so far.

@@ -201,10 +201,10 @@ impl Kind {
         let end = self.end();
         if let Some(cache) = self.cache.as_mut() {
             let (first, history) = (self.first, &self.history);
-            let at = |number: u64| history.get((number - first) as usize).map_or(now, |event| event.at);
+            let at = |number: u64| history.get((number.max(first) - first) as usize).map_or(now, |event| event.at);
             let held = (end - cache.begin) as usize;
             if held >= cache.capacity {
-                let quarter = end - (cache.capacity as u64 / 4).max(1);
+                let quarter = end.saturating_sub((cache.capacity as u64 / 4).max(1));
                 if at(cache.begin) + FRESH > now && cache.capacity < self.window.1 {
                     cache.capacity = (cache.capacity * 2).min(self.window.1);
                 } else if at(quarter) + FRESH <= now && cache.capacity > self.window.0 {
