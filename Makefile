@@ -7,7 +7,7 @@ CRIER_CACHE ?= $(HOME)/.cache/crier
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CRIER_CACHE)/tools/bin/cargo-deny
 
-.PHONY: help prerequisites demo servers test bench check advisories sim chaos
+.PHONY: help prerequisites demo servers test bench check advisories sim sim-soak chaos
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -31,8 +31,11 @@ bench: prerequisites servers ## Measure what an event costs on a real API server
 	cargo bench --locked --bench hot_path
 	cargo bench --locked --bench throughput
 
-sim: ## Search for schedules that break a promise, with twenty times the cases of `make test`
-	CRIER_PROPERTY_CASES=60000 cargo test --locked --lib engine::properties
+sim: ## Simulate SEED=n and print its trace; without it, the seeds of `make test`. MUTANT=Name plants a fault
+	@CRIER_SIM_SEED=$(SEED) CRIER_SIM_MUTANT=$(MUTANT) cargo test --locked --quiet --test sim no_schedule -- --nocapture
+
+sim-soak: ## Simulate further seeds until stopped, and print those that break a promise
+	@cargo test --locked --quiet --test sim soak -- --ignored --nocapture
 
 SECONDS ?= 900
 chaos: prerequisites servers ## Break everything around crier and crier itself for SECONDS (900); CRIER_CHAOS_SEED=n repeats

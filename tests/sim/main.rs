@@ -30,7 +30,8 @@ fn run(seed: u64, traced: bool) -> Outcome {
 }
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty());
+    text.map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
 /// Runs these seeds on two threads; the outcomes in the order of the seeds.
@@ -70,7 +71,7 @@ fn quietly<T>(work: impl FnOnce() -> T) -> T {
 #[test]
 fn no_schedule_of_faults_breaks_a_promise() {
     if let Some(seed) = number("CRIER_SIM_SEED") {
-        let mutant = std::env::var("CRIER_SIM_MUTANT").ok();
+        let mutant = std::env::var("CRIER_SIM_MUTANT").ok().filter(|name| !name.is_empty());
         plant(mutant.map(|name| {
             let known = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
             known.unwrap_or_else(|| panic!("there is no mutant {name}"))
