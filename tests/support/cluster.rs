@@ -40,20 +40,6 @@ impl Cluster {
         cluster
     }
 
-    fn start_etcd(&mut self) {
-        let [client, peer, _] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
-        let etcd = Process::start(
-            Command::new(server("etcd"))
-                .arg("--data-dir")
-                .arg(self.file("etcd"))
-                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-                .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-                .args(["--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync"]),
-            &self.file("etcd.log"),
-        );
-        self.etcd = Some(etcd);
-    }
-
     fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -72,7 +58,8 @@ impl Cluster {
         self.etcd = Some(etcd);
     }
 
-    async fn start_api_server(&mut self) {
+    /// Starts the API server, which must not run.
+    pub(crate) async fn start_api_server(&mut self) {
         let [etcd, _, secure] = self.ports;
         let mut process = Process::start(
             Command::new(server("kube-apiserver"))

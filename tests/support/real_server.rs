@@ -142,9 +142,7 @@ impl Server for RealServer {
     }
 
     fn back_up(&mut self) {
-        let mut cluster = self.cluster.lock().unwrap();
-        cluster.copy_etcd();
-        self.clients = self.runtime.block_on(async { Self::clients(&cluster) });
+        self.cluster.lock().unwrap().copy_etcd();
     }
 
     fn put_back(&mut self) {
