@@ -64,7 +64,7 @@ fn an_audit_follows_every_start_and_finds_a_rewind_whose_counter_has_passed_the_
     let record = KeyRecord { told: Some(told(1, 18, 7)), ..KeyRecord::default() };
     for (uid, at) in [(1, 17), (2, 18), (2, 12)] {
         let mut script = followed(record.clone());
-        assert_eq!(script.run_later(), [Action::List { streaming: true, metadata_only: true }]);
+        assert_eq!(script.probed_later(20), [Action::List { streaming: true, metadata_only: true }]);
         assert!(script.now <= MS(20_000));
         script.engine.handle_list_item(script.now, &object("a", uid, at, 7), &[Some(7)]);
         assert_eq!((script.engine.rewinds(), script.run()), (1, vec![LIST]), "uid {uid} at {at}");
@@ -75,7 +75,7 @@ fn an_audit_follows_every_start_and_finds_a_rewind_whose_counter_has_passed_the_
 fn an_object_that_nobody_heard_of_though_the_position_had_passed_it_is_of_another_life() {
     let mut script = followed(KeyRecord::default());
     script.engine.handle_audit_wanted(script.now);
-    assert_eq!(script.run(), [Action::List { streaming: true, metadata_only: true }]);
+    assert_eq!(script.probed(20), [Action::List { streaming: true, metadata_only: true }]);
     script.engine.handle_list_item(script.now, &object("b", 9, 19, 1), &[Some(1)]);
     assert_eq!(script.engine.rewinds(), 1);
 }
@@ -92,7 +92,7 @@ fn what_a_fetch_brought_while_a_list_was_on_its_way_is_no_rewind() {
     script.engine.handle_probed(script.now, Ok(version(20)));
     script.run();
     script.engine.handle_stream_ended(script.now, Some(FeedFailure::Expired));
-    assert_eq!(script.run(), [LIST]);
+    assert_eq!(script.probed(20), [LIST]);
     script.engine.handle_fetched(script.now, &key(), Fetched::Found(object("a", 1, 40, 9), vec![Some(9)]));
     script.engine.handle_list_item(script.now, &object("a", 1, 25, 8), &[Some(8)]);
     script.engine.handle_list_finished(script.now, version(30));
@@ -131,7 +131,7 @@ fn an_audit_tells_what_no_watch_has_told_of_and_counts_it() {
     let record = KeyRecord { told: Some(told(1, 12, 7)), ..KeyRecord::default() };
     let mut script = followed(record);
     script.engine.handle_audit_wanted(script.now);
-    assert_eq!(script.run(), [Action::List { streaming: true, metadata_only: true }]);
+    assert_eq!(script.probed(20), [Action::List { streaming: true, metadata_only: true }]);
     script.engine.handle_list_item(script.now, &object("a", 1, 16, 0), &[Some(0)]);
     script.engine.handle_list_finished(script.now, version(20));
     let audit = script.engine.last_audit().unwrap();
@@ -150,7 +150,7 @@ fn an_audit_that_finds_nothing_says_nothing() {
     let mut script = followed(record);
     for number in 1..=3 {
         let before = script.now;
-        assert_eq!(script.run_later(), [Action::List { streaming: true, metadata_only: true }]);
+        assert_eq!(script.probed_later(20), [Action::List { streaming: true, metadata_only: true }]);
         let waited = script.now - before;
         assert!(number == 1 || (waited > MS(1_800_000) && waited < MS(5_400_000)), "about every hour: {waited:?}");
         script.engine.handle_list_item(script.now, &object("a", 1, 12, 7), &[Some(7)]);

@@ -111,7 +111,7 @@ fn delete_missed_while_down_is_told_after_compaction() {
     script.engine.handle_probed(script.now, Ok(version(30)));
     assert_eq!(script.run(), [Action::Watch { from: version(20) }]);
     script.engine.handle_stream_ended(script.now, Some(FeedFailure::Expired));
-    assert_eq!(script.run(), [Action::List { streaming: true, metadata_only: false }]);
+    assert_eq!(script.probed(30), [Action::List { streaming: true, metadata_only: false }]);
     script.engine.handle_list_finished(script.now, version(30));
     let actions = script.run();
     let Action::Publish(publication) = &actions[1] else { panic!("{actions:?}") };
@@ -134,7 +134,7 @@ fn deletions_are_never_inferred_from_a_failed_list() {
         FeedFailure::Other("500".into()),
     ] {
         let mut script = Script::with(Script::settings(0, 0), FeedRecord::default(), state.clone());
-        assert_eq!(script.run(), [Action::List { streaming: true, metadata_only: false }]);
+        assert_eq!(script.probed(12), [Action::List { streaming: true, metadata_only: false }]);
         script.engine.handle_list_failed(script.now, failure);
         assert_eq!(script.run(), []);
         assert_eq!(script.engine.route_status(0).told, 1);
@@ -197,8 +197,8 @@ fn a_kind_that_comes_up_slowly_is_followed_soon_however_long_it_was_missing() {
 #[test]
 fn an_unavailable_sink_is_asked_by_one_delivery_at_a_time() {
     let mut script = Script::watching(0, 0);
-    for name in ["a", "b", "c"] {
-        script.change_of(name, 1, 11, 1);
+    for (at, name) in (11..).zip(["a", "b", "c"]) {
+        script.change_of(name, 1, at, 1);
     }
     for publication in script.publications() {
         let after = Some(MS(20_000));
@@ -279,7 +279,7 @@ fn a_route_that_did_not_follow_up_to_the_position_compares_before_it_resumes() {
     let state = resumed(false, vec![(key(), record)]);
     let mut script = Script::with(Script::settings(0, 0), feed, state);
     assert_eq!(
-        script.run(),
+        script.probed(20),
         [Action::List { streaming: true, metadata_only: false }],
         "it may have missed what was before the position"
     );

@@ -136,6 +136,20 @@ impl Script {
         panic!("nothing is done at its time");
     }
 
+    /// The cluster's newest version is asked for before a list: what follows when it is this one.
+    pub(super) fn probed(&mut self, newest: u128) -> Vec<Action> {
+        assert_eq!(self.run(), [Action::Probe]);
+        self.engine.handle_probed(self.now, Ok(version(newest)));
+        self.run()
+    }
+
+    /// As [`Self::probed`], once something is due.
+    pub(super) fn probed_later(&mut self, newest: u128) -> Vec<Action> {
+        assert_eq!(self.run_later(), [Action::Probe]);
+        self.engine.handle_probed(self.now, Ok(version(newest)));
+        self.run()
+    }
+
     /// What is published now, acknowledged, whatever else is to be done.
     pub(super) fn told_among_others(&mut self) -> Vec<(What, u128)> {
         let mut told = Vec::new();

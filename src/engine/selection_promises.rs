@@ -71,7 +71,7 @@ fn under_a_selector_for_the_server_what_a_list_does_not_show_is_asked_for() {
     let routes = vec![(Script::settings(0, 0), state)];
     let engine = Engine::new(settings, FeedRecord::default(), routes, MS(0));
     let mut script = Script { engine, now: MS(0), saves: Vec::new(), hold_saves: false };
-    assert_eq!(script.run(), [LIST]);
+    assert_eq!(script.probed(20), [LIST]);
     script.engine.handle_list_finished(script.now, version(30));
     assert_eq!(script.run(), [Action::Probe, Action::Look { key: key() }]);
     script.pass(100);
@@ -97,7 +97,7 @@ fn an_edited_selection_is_compared_and_its_finds_have_ids_of_their_own() {
     let feed = FeedRecord { position: Some(version(20)), newest: Some(version(20)), ..FeedRecord::default() };
     let settings = RouteSettings { selection: "new".into(), ..Script::settings(0, 0) };
     let mut script = Script::with(settings, feed, state);
-    assert_eq!(script.run(), [LIST], "the old position says nothing of what is selected now");
+    assert_eq!(script.probed(20), [LIST], "the old position says nothing of what is selected now");
     script.engine.handle_list_item(script.now, &object("a", 1, 15, 1), &[None]);
     script.engine.handle_list_item(script.now, &object("b", 2, 14, 1), &[Some(1)]);
     script.engine.handle_list_finished(script.now, version(30));
@@ -117,7 +117,7 @@ fn an_edit_while_a_list_is_under_way_begins_it_anew() {
     assert_eq!(script.run(), [LIST]);
     script.engine.handle_list_item(script.now, &object("a", 1, 9, 1), &[Some(1)]);
     script.engine.handle_selection_edited(0, "other".into());
-    assert_eq!(script.run()[0], LIST);
+    assert_eq!(script.probed(9)[0], LIST);
     script.engine.handle_list_item(script.now, &object("b", 2, 8, 1), &[None]);
     script.engine.handle_list_finished(script.now, version(10));
     assert_eq!(script.told_among_others(), [], "what was seen before the edit is judged anew, and absent");
@@ -131,7 +131,7 @@ fn what_was_told_of_namespaces_that_the_route_reads_no_more_has_left() {
     let state = super::script::resumed(false, vec![(key(), record.clone()), (other.clone(), record)]);
     let engine = Engine::new(settings, FeedRecord::default(), vec![(Script::settings(0, 0), state)], MS(0));
     let mut script = Script { engine, now: MS(0), saves: Vec::new(), hold_saves: false };
-    assert_eq!(script.run(), [LIST]);
+    assert_eq!(script.probed(20), [LIST]);
     script.engine.handle_list_finished(script.now, version(30));
     let told = script.run().into_iter().filter_map(|action| match action {
         Action::Publish(publication) => Some((publication.key, publication.what)),
@@ -147,7 +147,7 @@ fn a_resync_tells_everything_again_as_observed_with_ids_of_its_own() {
     assert_eq!(script.told(), [(What::Created, 11)]);
     for number in 1..=2 {
         script.engine.handle_resync(0);
-        assert_eq!(script.run(), [LIST]);
+        assert_eq!(script.probed(20), [LIST]);
         script.engine.handle_list_item(script.now, &object("a", 1, 11, 1), &[Some(1)]);
         script.engine.handle_list_finished(script.now, version(20));
         script.pass(100);
@@ -176,7 +176,7 @@ fn another_recipe_of_fingerprints_is_taken_over_without_an_event() {
     };
     let settings = RouteSettings { recipe: "new".into(), ..Script::settings(0, 0) };
     let mut script = Script::with(settings, FeedRecord::default(), state);
-    assert_eq!(script.run(), [LIST]);
+    assert_eq!(script.probed(20), [LIST]);
     script.engine.handle_list_item(script.now, &object("a", 1, 15, 9), &[Some(9)]);
     script.engine.handle_list_finished(script.now, version(20));
     script.pass(1_000);
@@ -190,7 +190,7 @@ fn an_object_that_an_edit_of_its_definition_has_altered_is_told_at_its_old_versi
     let keys = KeyRecord { told: Some(told(1, 15, 1)), ..KeyRecord::default() };
     let state = super::script::resumed(false, vec![(key(), keys)]);
     let mut script = Script::with(Script::settings(0, 0), FeedRecord::default(), state);
-    assert_eq!(script.run(), [LIST]);
+    assert_eq!(script.probed(20), [LIST]);
     script.engine.handle_list_item(script.now, &object("a", 1, 15, 2), &[Some(2)]);
     script.engine.handle_list_finished(script.now, version(20));
     assert_eq!(script.told_among_others(), [(What::Updated, 15)]);
@@ -204,7 +204,7 @@ fn a_kind_that_is_gone_takes_its_objects_with_it_once() {
     let mut told = Vec::new();
     for _ in 0..3 {
         told.extend(script.told_among_others());
-        script.engine.handle_list_failed(script.now, FeedFailure::KindGone("not served".into()));
+        script.engine.handle_probed(script.now, Err(FeedFailure::KindGone("not served".into())));
         assert!(matches!(script.engine.feed_state(), FeedState::Parked(ParkCause::NotServed(_))));
         told.extend(script.told_among_others());
         script.now = script.engine.poll_deadline().unwrap();

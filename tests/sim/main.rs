@@ -113,7 +113,10 @@ fn no_schedule_of_faults_breaks_a_promise() {
         shown.join("\n")
     );
     let limits = outcomes.iter().filter(|(_, outcome)| outcome.limit.is_some()).count();
-    assert!(limits * 1_000 <= outcomes.len(), "{limits} runs met rewinds that nobody could notice: too many to believe");
+    assert!(
+        limits * 1_000 <= outcomes.len(),
+        "{limits} runs met rewinds that nobody could notice: too many to believe"
+    );
     // A schedule that tries nothing proves nothing.
     assert!(sum(|outcome| outcome.events) > outcomes.len() * 5, "too little was told");
 }
