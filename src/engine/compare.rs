@@ -6,16 +6,18 @@ use super::intake::Sighting;
 use super::keys::KeyNumber;
 use super::mutant::{Mutant, planted};
 use super::view::{Debt, Entry};
-use super::{Engine, Initial, Now};
+use super::{Engine, Initial, Now, Route};
 use crate::model::{Cause, Object, Origin, OwedState, ResourceVersion, Sequence, Told, Uid};
 
 /// What it means that a list does not show a key.
 #[derive(Clone, Copy)]
-struct Absence {
-    /// The list's version.
-    at: Sequence,
-    state: OwedState,
-    origin: Origin,
+pub(super) struct Absence {
+    /// The version up to which it is known.
+    pub(super) at: Sequence,
+    pub(super) state: OwedState,
+    pub(super) origin: Origin,
+    /// A deletion has one id, whyever it was found: this is for what has left.
+    pub(super) cause: Cause,
 }
 
 impl Engine {
@@ -45,13 +47,7 @@ impl Engine {
                 (true, Purpose::Audit) => Origin::Audit,
                 (true, Purpose::Compare) => Origin::Relist,
             };
-            let cause = if state.resyncing {
-                Cause::Resync(state.record.resyncs)
-            } else if state.record.synced && !state.followed && state.record.revision > 0 {
-                Cause::Selection(state.record.revision)
-            } else {
-                Cause::Change
-            };
+            let cause = if state.resyncing { Cause::Resync(state.record.resyncs) } else { state.cause_of_comparison() };
             let fingerprint = selected.filter(|_| !metadata_only);
             if !state.record.synced && state.settings.initial == Initial::None {
                 if let Some(fingerprint) = selected {
@@ -100,23 +96,30 @@ impl Engine {
             at: self.sequence(at),
             state: if self.settings.selective { OwedState::Missing } else { OwedState::Gone },
             origin: if purpose == Purpose::Audit { Origin::Audit } else { Origin::Relist },
+            cause: Cause::Change,
         };
         let numbers: Vec<KeyNumber> = self.keys.numbers().collect();
         for route in 0..self.routes.len() {
             self.routes[route].counters.comparisons += 1;
+            let cause = self.routes[route].cause_of_comparison();
             let silent = !self.routes[route].record.synced && self.routes[route].settings.initial == Initial::None;
             for number in numbers.iter().filter(|number| !self.keys.is_listed(**number)).copied().collect::<Vec<_>>() {
                 if silent {
                     self.drop_entry(route, number);
                     continue;
                 }
-                // A list of one namespace says nothing of objects in others, but that the route reads them no more.
-                let scope = self.settings.scope.as_deref();
-                let outside = scope.is_some() && self.keys.key(number).namespace() != scope;
-                let left = outside && !planted(Mutant::AbsenceOutsideScope);
-                let state = if left { OwedState::Left } else { absence.state };
-                if self.observe_absent(route, now, number, Absence { state, ..absence }) {
+                let mut absence = Absence { cause, ..absence };
+                // A list of one namespace says nothing of objects in others, but that the route reads them no more,
+                // whatever was heard of them.
+                if self.is_outside(number) && !planted(Mutant::AbsenceOutsideScope) {
+                    absence.state = OwedState::Left;
+                    absence.at = self.entry(route, number).newest().map_or(absence.at, |newest| newest.max(absence.at));
+                }
+                if self.observe_absent(route, now, number, absence) {
                     self.note_difference(route, number);
+                }
+                if absence.state == OwedState::Left {
+                    self.settle_missing(route, number);
                 }
             }
             let state = &mut self.routes[route];
@@ -137,7 +140,8 @@ impl Engine {
         for number in self.keys.numbers().collect::<Vec<_>>() {
             for route in 0..self.routes.len() {
                 if let Some(newest) = self.entry(route, number).newest() {
-                    let absence = Absence { at: newest, state: OwedState::Gone, origin: Origin::Relist };
+                    let (state, origin, cause) = (OwedState::Gone, Origin::Relist, Cause::Change);
+                    let absence = Absence { at: newest, state, origin, cause };
                     self.observe_absent(route, now, number, absence);
                 }
             }
@@ -149,7 +153,7 @@ impl Engine {
     /// gone (or missing, where it may have left the selection for the server), what was never attempted is dropped. The
     /// list is silent about states newer than itself (a fetch may have run ahead of it): the watch from `at` on will
     /// speak of them. Whether something is owed now that was not.
-    fn observe_absent(&mut self, route: usize, now: Now, number: KeyNumber, absence: Absence) -> bool {
+    pub(super) fn observe_absent(&mut self, route: usize, now: Now, number: KeyNumber, absence: Absence) -> bool {
         let entry = self.entry(route, number);
         if entry.is_empty() {
             return false;
@@ -188,7 +192,10 @@ impl Engine {
             lane.owed = None;
         }
         for (uid, known) in &missing {
-            let inferred = Debt::inferred(uid, *known, absence.state, absence.origin, now, stamp);
+            let mut inferred = Debt::inferred(uid, *known, absence.state, absence.origin, now, stamp);
+            if absence.state != OwedState::Gone {
+                inferred.owed.cause = absence.cause;
+            }
             if lane.owed.is_none() {
                 lane.owed = Some(inferred);
             } else if lane.predecessor.is_none() {
@@ -198,6 +205,23 @@ impl Engine {
         lane.allow_at(now);
         self.enqueue(route, number);
         !missing.is_empty()
+    }
+
+    /// What is missing where the feed does not look any more has left, whatever became of it.
+    fn settle_missing(&mut self, route: usize, number: KeyNumber) {
+        let lane = self.routes[route].entries[number.index()].lane_mut();
+        let debts = lane.into_iter().flat_map(|lane| lane.predecessor.iter_mut().chain(&mut lane.owed));
+        for debt in debts.filter(|debt| debt.owed.state == OwedState::Missing) {
+            debt.owed.state = OwedState::Left;
+            debt.number = self.save.touch(route, number);
+        }
+        self.enqueue(route, number);
+    }
+
+    /// Whether the feed does not read this key's namespace.
+    pub(super) fn is_outside(&self, number: KeyNumber) -> bool {
+        let scope = self.settings.scope.as_deref();
+        scope.is_some() && self.keys.key(number).namespace() != scope
     }
 
     fn note_difference(&mut self, route: usize, number: KeyNumber) {
@@ -261,5 +285,16 @@ impl Engine {
         }
         state.followed = false;
         self.feed.list_for_all();
+    }
+}
+
+impl Route {
+    /// Why a comparison tells what it finds: after an edit of the selection what has not changed comes and goes, too.
+    fn cause_of_comparison(&self) -> Cause {
+        if self.record.synced && !self.followed && self.record.revision > 0 {
+            Cause::Selection(self.record.revision)
+        } else {
+            Cause::Change
+        }
     }
 }

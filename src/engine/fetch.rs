@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::compare::Absence;
 use super::intake::Sighting;
 use super::keys::KeyNumber;
 use super::mutant::{Mutant, planted};
@@ -128,7 +129,7 @@ impl Engine {
                 _ if !believed => self.hold_back_everywhere(number, now, None),
                 Looked::Found(_) | Looked::NotFound(_) => {
                     for route in 0..self.routes.len() {
-                        self.resolve(route, number, looked);
+                        self.resolve(route, now, number, looked);
                         self.enqueue(route, number);
                     }
                 }
@@ -139,18 +140,25 @@ impl Engine {
 
     /// What is missing is one of the two from now on: the store knows which before it is told, since a deletion that was
     /// attempted must not be followed by anything else about that state.
-    fn resolve(&mut self, route: usize, number: KeyNumber, looked: &Looked) {
+    fn resolve(&mut self, route: usize, now: Now, number: KeyNumber, looked: &Looked) {
         let lane = self.routes[route].entries[number.index()].lane_mut();
         let Some(debt) = lane.and_then(|lane| lane.head_mut()) else { return };
         if debt.owed.state == OwedState::Missing {
             let there = matches!(looked, Looked::Found(uid) if *uid == debt.owed.uid);
-            debt.owed.state = if there { OwedState::Left } else { OwedState::Gone };
+            if there {
+                debt.owed.state = OwedState::Left;
+            } else {
+                (debt.owed.state, debt.owed.cause) = (OwedState::Gone, Cause::Change);
+            }
             debt.number = self.save.touch(route, number);
         }
         if let Looked::NotFound(at) = looked {
-            // What the watch has still to show of it, up to here, is over.
+            // What was seen of the next one of its name, up to here, is gone as well; and what the watch has still to show
+            // of them is over.
             let at = self.sequence(*at);
             self.feed.note_given(at.resource_version());
+            let (state, origin, cause) = (OwedState::Gone, Origin::Watch, Cause::Change);
+            self.observe_absent(route, now, number, Absence { at, state, origin, cause });
             if self.feed.place() < Some(at) {
                 let lane = self.entry_mut(route, number).open_lane();
                 lane.fetched = lane.fetched.max(Some(at));

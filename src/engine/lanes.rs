@@ -106,6 +106,10 @@ impl Engine {
         }
         let entry = self.entry(route, number);
         if entry.lacks_answer() {
+            // What the feed does not read any more is settled by the list that finds it so.
+            if self.is_outside(number) {
+                return false;
+            }
             let look = !entry.owes_present();
             self.ask(route, number, look);
             return false;

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crier::driver::feed_failure;
 use crier::engine::{
-    Action, DeliveryId, Engine, EngineSettings, FeedFailure, Fetched, Initial, Looked, Publication, RouteSettings,
+    Action, DeliveryId, Engine, EngineSettings, Initial, Publication, RouteSettings,
 };
 use crier::event::{Encoder, Event, Occurrence, PayloadMode, RouteAttributes};
-use crier::kubernetes::{Collection, Failure, LineSplitter, TypeMeta, WatchLine, read_page, read_watch_line};
-use crier::model::{Change, ChangeKind, Key, Object, ResourceVersion, Save, Served, Uid, Verdict};
+use crier::kubernetes::{Collection, Failure, LineSplitter};
+use crier::model::{Key, Save, Served, Verdict};
 use crier::select::Namespaces;
 use crier::store::{MemoryStore, Store};
-use crier_sandbox::{ApiServer, Body, Request, StreamId, StreamPoll};
+use crier_sandbox::{ApiServer, Body, Request, StreamId};
 use http::StatusCode;
 use jiff::Timestamp;
 
-const JSON: &str = "application/json";
+/// The media types that are asked for.
+pub(crate) const JSON: &str = "application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
@@ -42,6 +42,8 @@ pub(crate) struct FeedPlan {
     pub(crate) bytes_at_most: usize,
     pub(crate) fetch_at_most: usize,
     pub(crate) page: usize,
+    /// Whether whole collections are compared though nothing is known to be missed.
+    pub(crate) audits: bool,
     /// Seconds since 1970 at the start, by a clock that may have been set.
     pub(crate) clock: u64,
 }
@@ -60,7 +62,7 @@ impl FeedPlan {
 
 /// What is asked of the API server.
 #[derive(Clone, Debug)]
-enum Question {
+pub(crate) enum Question {
     Probe,
     Page,
     Stream { list: bool },
@@ -70,25 +72,27 @@ enum Question {
 }
 
 /// A request on its way, or an answer on its way back.
-struct Pending {
-    question: Question,
+pub(crate) struct Pending {
+    pub(crate) question: Question,
     // The list or watch that it belongs to; what belongs to an earlier one is nobody's.
-    stream: u64,
+    pub(crate) stream: u64,
     target: String,
     accept: &'static str,
     answer: Option<Answered>,
 }
 
-enum Answered {
+/// What came back.
+pub(crate) enum Answered {
     Whole(Result<Bytes, Failure>),
     Stream(StreamId),
 }
 
-struct OpenStream {
-    id: StreamId,
-    number: u64,
-    list: bool,
-    splitter: LineSplitter,
+/// A list or watch that is read line by line.
+pub(crate) struct OpenStream {
+    pub(crate) id: StreamId,
+    pub(crate) number: u64,
+    pub(crate) list: bool,
+    pub(crate) splitter: LineSplitter,
 }
 
 /// An event on its way to a sink, or its answer on the way back.
@@ -104,13 +108,15 @@ pub(crate) struct Delivery {
 pub(crate) struct Crier {
     pub(crate) engine: Engine,
     pub(crate) plan: FeedPlan,
-    encoders: Vec<Encoder>,
+    pub(crate) encoders: Vec<Encoder>,
     began: Duration,
-    served: Served,
-    number: u64,
-    metadata_only: bool,
-    pending: Vec<Pending>,
-    open: Option<OpenStream>,
+    pub(crate) served: Served,
+    pub(crate) number: u64,
+    pub(crate) metadata_only: bool,
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) open: Option<OpenStream>,
+    /// A watch that was ended for a list, and how many of its lines still come.
+    pub(crate) late: Option<(OpenStream, usize)>,
     saving: Option<Save>,
     pub(crate) deliveries: Vec<Delivery>,
     /// What it did, for a trace; nothing unless that is wanted.
@@ -134,8 +140,8 @@ impl Crier {
             scope: plan.collection.namespace.clone(),
             fetch_at_most: plan.fetch_at_most,
             bytes_at_most: plan.bytes_at_most,
-            audit_after: Duration::from_secs(2),
-            audit_every: Duration::from_secs(600),
+            audit_after: Duration::from_secs(if plan.audits { 2 } else { 1_000_000_000 }),
+            audit_every: Duration::from_secs(if plan.audits { 600 } else { 0 }),
         };
         let routes = plan.routes.iter().zip(state.routes).map(|(route, state)| {
             let settings = RouteSettings {
@@ -158,6 +164,7 @@ impl Crier {
             metadata_only: false,
             pending: Vec::new(),
             open: None,
+            late: None,
             saving: None,
             deliveries: Vec::new(),
             log: None,
@@ -166,7 +173,7 @@ impl Crier {
         }
     }
 
-    fn engine_time(&self, now: Duration) -> Duration {
+    pub(crate) fn engine_time(&self, now: Duration) -> Duration {
         now - self.began
     }
 
@@ -193,6 +200,13 @@ impl Crier {
             match action {
                 Action::Probe => self.ask("probe", Question::Probe, vec![("limit", "1")], JSON),
                 Action::List { streaming, metadata_only } => {
+                    // What an earlier watch had read when the list was wanted may still arrive.
+                    if self.number.is_multiple_of(2)
+                        && let Some(open) = self.open.take_if(|open| !open.list)
+                    {
+                        self.end_late(server);
+                        self.late = Some((open, 3));
+                    }
                     self.end_stream(server);
                     self.metadata_only = metadata_only;
                     if streaming {
@@ -210,6 +224,7 @@ impl Crier {
                     }
                 }
                 Action::Watch { from } => {
+                    self.end_late(server);
                     self.end_stream(server);
                     let from = from.to_string();
                     let parameters = vec![
@@ -242,7 +257,7 @@ impl Crier {
         }
     }
 
-    fn note(&mut self, line: impl FnOnce() -> String) {
+    pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
         if let Some(log) = &mut self.log {
             log.push(line());
         }
@@ -290,7 +305,7 @@ impl Crier {
         self.send(kind, question, target, accept);
     }
 
-    fn ask_page(&mut self, token: Option<String>) {
+    pub(crate) fn ask_page(&mut self, token: Option<String>) {
         let limit = self.plan.page.to_string();
         let mut parameters = vec![("limit", &*limit)];
         parameters.extend(token.as_deref().map(|token| ("continue", token)));
@@ -299,7 +314,7 @@ impl Crier {
         self.send("list", Question::Page, target, accept);
     }
 
-    fn send(&mut self, kind: &'static str, question: Question, target: String, accept: &'static str) {
+    pub(crate) fn send(&mut self, kind: &'static str, question: Question, target: String, accept: &'static str) {
         *self.requests.entry(kind).or_default() += 1;
         self.pending.push(Pending { question, stream: self.number, target, accept, answer: None });
     }
@@ -311,8 +326,15 @@ impl Crier {
         }
     }
 
+    fn end_late(&mut self, server: &mut ApiServer) {
+        if let Some((late, _)) = self.late.take() {
+            server.close_stream(late.id);
+        }
+    }
+
     /// The process is gone, and with it what it had open.
     pub(crate) fn crash(mut self, server: &mut ApiServer) -> Option<Save> {
+        self.end_late(server);
         self.end_stream(server);
         for pending in self.pending {
             if let Some(Answered::Stream(id)) = pending.answer {
@@ -356,6 +378,7 @@ impl Crier {
     /// Cuts every connection: what was on its way in either direction is lost.
     pub(crate) fn cut(&mut self, server: &mut ApiServer, now: Duration) {
         let lost = || Failure::Other("the connection was cut".to_owned());
+        self.end_late(server);
         for pending in std::mem::take(&mut self.pending) {
             if let Some(Answered::Stream(id)) = pending.answer {
                 server.close_stream(id);
@@ -366,214 +389,6 @@ impl Crier {
             server.close_stream(open.id);
             self.stream_failed(now, open.number, open.list, Some(lost()));
         }
-    }
-
-    fn take(&mut self, server: &mut ApiServer, now: Duration, question: Question, stream: u64, answer: Answered) {
-        let time = self.engine_time(now);
-        let current = stream == self.number;
-        match (question, answer) {
-            // A kind that is not served any more: is it gone for good?
-            (Question::Definition { reason, of }, answer) => {
-                let gone = matches!(&answer, Answered::Whole(Err(Failure::NotFound(text))) if text.contains("customresourcedefinitions"));
-                let failure = if gone { Failure::KindGone(reason) } else { Failure::NotFound(reason) };
-                self.take_failure(time, *of, current, failure);
-            }
-            (question, Answered::Whole(Err(Failure::NotFound(reason)))) if !matches!(question, Question::Fetch(_)) => {
-                let target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com".to_owned();
-                self.send("definition", Question::Definition { reason, of: Box::new(question) }, target, JSON);
-                if let Some(pending) = self.pending.last_mut() {
-                    pending.stream = stream;
-                }
-            }
-            (question, Answered::Whole(Err(failure))) => self.take_failure(time, question, current, failure),
-            (Question::Stream { list }, Answered::Stream(id)) if current => {
-                self.open = Some(OpenStream {
-                    id,
-                    number: stream,
-                    list,
-                    splitter: LineSplitter::new(LineSplitter::DEFAULT_LIMIT),
-                });
-                if !list {
-                    self.engine.handle_watch_begun();
-                }
-            }
-            (_, Answered::Stream(id)) => server.close_stream(id),
-            (question, Answered::Whole(Ok(body))) => self.take_body(time, question, current, &body),
-        }
-    }
-
-    fn take_failure(&mut self, time: Duration, question: Question, current: bool, failure: Failure) {
-        self.note(|| format!("   {question:?} fails: {failure:?}"));
-        match question {
-            Question::Probe => self.engine.handle_probed(time, Err(feed_failure(failure))),
-            Question::Page if current => self.engine.handle_list_failed(time, feed_failure(failure)),
-            Question::Stream { list: true } if current => {
-                let failure = match failure {
-                    Failure::Invalid(_) => FeedFailure::StreamingUnsupported,
-                    failure => feed_failure(failure),
-                };
-                self.engine.handle_list_failed(time, failure);
-            }
-            Question::Stream { list: false } if current => {
-                self.engine.handle_stream_ended(time, Some(feed_failure(failure)));
-            }
-            Question::Page | Question::Stream { .. } | Question::Definition { .. } => {}
-            Question::Fetch(key) => {
-                let fetched = match failure {
-                    Failure::NotFound(_) => Fetched::NotFound,
-                    Failure::Forbidden(reason) => Fetched::Forbidden(reason),
-                    failure => Fetched::Failed(failure.to_string()),
-                };
-                self.engine.handle_fetched(time, &key, fetched);
-            }
-            Question::Look(key) => {
-                self.engine.handle_looked(time, &key, &Looked::Failed(failure.to_string()));
-            }
-        }
-    }
-
-    fn take_body(&mut self, time: Duration, question: Question, current: bool, body: &Bytes) {
-        let types = TypeMeta { api_version: "example.com/v1".into(), kind: "Thing".into() };
-        let mut objects: Vec<Object> = Vec::new();
-        let page = |objects: &mut Vec<Object>| read_page(body, &types, |object| objects.push(object)).expect("a page");
-        match question {
-            Question::Probe => {
-                let page = page(&mut objects);
-                self.engine.handle_served(self.served.clone());
-                self.engine.handle_probed(time, Ok(page.resource_version));
-            }
-            Question::Page if current => {
-                let page = page(&mut objects);
-                for object in &objects {
-                    let selected = self.judge(object, self.metadata_only);
-                    self.note(|| format!("   lists {} {:?}", object.metadata.key, object.metadata.resource_version));
-                    self.engine.handle_list_item(time, object, &selected);
-                }
-                match page.next {
-                    Some(token) => self.ask_page(Some(token)),
-                    None => self.list_finished(time, page.resource_version),
-                }
-            }
-            Question::Fetch(key) => {
-                let object = if self.plan.collection.is_selective() {
-                    page(&mut objects);
-                    objects.pop()
-                } else {
-                    Some(crier::kubernetes::read_object(body.clone(), Some(&types)).expect("an object"))
-                };
-                self.note(|| {
-                    format!("   fetched {:?}", object.as_ref().map(|object| object.metadata.resource_version))
-                });
-                let fetched = match object {
-                    Some(object) => {
-                        let selected = self.judge(&object, false);
-                        Fetched::Found(object, selected)
-                    }
-                    None => Fetched::NotFound,
-                };
-                self.engine.handle_fetched(time, &key, fetched);
-            }
-            Question::Look(key) => {
-                let at = page(&mut objects).resource_version;
-                let uid: Option<Uid> = objects.pop().map(|object| object.metadata.uid.clone());
-                let looked = uid.map_or(Looked::NotFound(at), Looked::Found);
-                self.engine.handle_looked(time, &key, &looked);
-            }
-            Question::Page | Question::Stream { .. } | Question::Definition { .. } => {}
-        }
-    }
-
-    fn list_finished(&mut self, time: Duration, at: ResourceVersion) {
-        self.note(|| format!("   has listed {at:?}"));
-        self.engine.handle_served(self.served.clone());
-        self.engine.handle_list_finished(time, at);
-    }
-
-    /// Lets one line of the open stream arrive. Whether there was one.
-    pub(crate) fn step_stream(&mut self, server: &mut ApiServer, now: Duration) -> bool {
-        let Some(open) = &mut self.open else { return false };
-        let (number, list) = (open.number, open.list);
-        match server.poll_stream(now, open.id) {
-            StreamPoll::Pending => return false,
-            StreamPoll::Ended => {
-                self.open = None;
-                self.stream_failed(now, number, list, None);
-            }
-            StreamPoll::Broken => {
-                self.open = None;
-                self.stream_failed(now, number, list, Some(Failure::Other("the watch broke off".to_owned())));
-            }
-            StreamPoll::Line(bytes) => {
-                open.splitter.push(bytes).expect("a short line");
-                while let Some(line) = self.open.as_mut().and_then(|open| open.splitter.next_line()) {
-                    let line = read_watch_line(&line).expect("a line of a watch");
-                    self.take_line(server, now, number, list, line);
-                }
-            }
-        }
-        true
-    }
-
-    fn stream_failed(&mut self, now: Duration, number: u64, list: bool, failure: Option<Failure>) {
-        if number != self.number {
-            return;
-        }
-        let time = self.engine_time(now);
-        self.note(|| format!("   its stream ends: {failure:?}"));
-        if list {
-            let failure = failure.unwrap_or_else(|| Failure::Other("it ended before its end mark".to_owned()));
-            self.engine.handle_list_failed(time, feed_failure(failure));
-        } else {
-            self.engine.handle_stream_ended(time, failure.map(feed_failure));
-        }
-    }
-
-    fn take_line(&mut self, server: &mut ApiServer, now: Duration, number: u64, list: bool, line: WatchLine) {
-        let time = self.engine_time(now);
-        match line {
-            WatchLine::Error(status) => {
-                if let Some(open) = self.open.take() {
-                    server.close_stream(open.id);
-                }
-                self.stream_failed(now, number, list, Some(Failure::of_status(&status)));
-            }
-            WatchLine::Bookmark { resource_version, initial_events_end } if list => {
-                if initial_events_end {
-                    if let Some(open) = self.open.take() {
-                        server.close_stream(open.id);
-                    }
-                    self.list_finished(time, resource_version);
-                }
-            }
-            WatchLine::Bookmark { resource_version, .. } => {
-                self.note(|| format!("   sees a bookmark {resource_version:?}"));
-                self.engine.handle_bookmark(resource_version);
-            }
-            WatchLine::Added(object) | WatchLine::Modified(object) if list => {
-                let selected = self.judge(&object, self.metadata_only);
-                self.note(|| format!("   lists {} {:?}", object.metadata.key, object.metadata.resource_version));
-                self.engine.handle_list_item(time, &object, &selected);
-            }
-            WatchLine::Deleted(object) if list => self.engine.handle_list_removed(&object),
-            WatchLine::Added(object) => self.change(time, object, ChangeKind::Added),
-            WatchLine::Modified(object) => self.change(time, object, ChangeKind::Modified),
-            WatchLine::Deleted(object) => self.change(time, object, ChangeKind::Deleted),
-        }
-    }
-
-    fn change(&mut self, time: Duration, object: Object, kind: ChangeKind) {
-        let selected = self.judge(&object, false);
-        self.note(|| format!("   sees {kind:?} {} {:?}", object.metadata.key, object.metadata.resource_version));
-        self.engine.handle_change(time, &Change { object, kind }, &selected);
-    }
-
-    fn judge(&self, object: &Object, metadata_only: bool) -> Vec<Option<u64>> {
-        let routes = self.plan.routes.iter().zip(&self.encoders);
-        let judge = |(route, encoder): (&RoutePlan, &Encoder)| {
-            let selected = route.namespaces.selects(&object.metadata.key);
-            selected.then(|| if metadata_only { 0 } else { encoder.change_fingerprint(object).expect("an object") })
-        };
-        routes.map(judge).collect()
     }
 
     /// Whether a transaction is under way.
@@ -608,14 +423,15 @@ impl Crier {
         self.engine.handle_selection_edited(route, selection);
     }
 
-    /// Whether the feed follows and nothing is on its way, owed or unsaved.
-    pub(crate) fn is_quiet(&self) -> bool {
+    /// Whether the feed follows and nothing is on its way, owed or unsaved; but for what this route's sink does not take.
+    pub(crate) fn is_quiet(&self, without: Option<usize>) -> bool {
+        let mut others = (0..self.plan.routes.len()).filter(|route| Some(*route) != without);
         self.pending.is_empty()
-            && self.deliveries.is_empty()
+            && self.deliveries.iter().all(|delivery| Some(delivery.route) == without)
             && self.saving.is_none()
             && self.engine.is_saved()
             && self.open.as_ref().is_some_and(|open| !open.list)
-            && (0..self.plan.routes.len()).all(|route| self.engine.route_status(route).owed == 0)
+            && others.all(|route| self.engine.route_status(route).owed == 0)
     }
 }
 

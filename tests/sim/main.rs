@@ -3,7 +3,10 @@
 //!
 //! `make sim SEED=n` replays one with a trace, `make sim-soak` runs until it is stopped.
 
+mod answers;
 mod client;
+mod faults;
+mod healing;
 mod run;
 mod sink;
 mod world;

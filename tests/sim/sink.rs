@@ -33,6 +33,8 @@ pub(crate) struct Sink {
     // What each id stands for, and which id each state has.
     ids: BTreeMap<String, (String, Option<Content>)>,
     states: BTreeMap<String, String>,
+    /// Deliveries that reached it, applied or not.
+    pub(crate) asked: usize,
     /// Events that were applied, and those of them whose id had been seen.
     pub(crate) events: usize,
     pub(crate) repeats: usize,

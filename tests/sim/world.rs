@@ -187,6 +187,11 @@ impl World {
         objects.iter().map(|(_, (_, _, bytes))| describe(bytes)).collect()
     }
 
+    /// Whether an object of this uid is there.
+    pub(crate) fn exists(&mut self, uid: &str) -> bool {
+        self.objects().iter().any(|(_, _, content)| content.0 == uid)
+    }
+
     /// The truth for a route: what is there and selected.
     pub(crate) fn selected(&mut self, plan: &crate::client::FeedPlan, route: usize) -> BTreeMap<Key, (u128, Content)> {
         let label = plan.collection.label_selector.strip_prefix("tier=").map(str::to_owned);
