@@ -100,7 +100,7 @@ impl Engine {
                             }
                         }
                         self.hold_back(route, number, now);
-                        if ahead && !planted(Mutant::FetchLeavesNoMark) {
+                        if ahead && !planted(Mutant::AnswerLeavesNoMark) {
                             self.save.touch(route, number);
                             let lane = self.entry_mut(route, number).open_lane();
                             lane.fetched = lane.fetched.max(Some(sequence));
@@ -159,7 +159,7 @@ impl Engine {
             self.feed.note_given(at.resource_version());
             let (state, origin, cause) = (OwedState::Gone, Origin::Watch, Cause::Change);
             self.observe_absent(route, now, number, Absence { at, state, origin, cause });
-            if self.feed.place() < Some(at) {
+            if self.feed.place() < Some(at) && !planted(Mutant::AnswerLeavesNoMark) {
                 let lane = self.entry_mut(route, number).open_lane();
                 lane.fetched = lane.fetched.max(Some(at));
             }

@@ -52,8 +52,8 @@ pub enum Mutant {
     RestartWithoutDoubt,
     /// What stood behind a delivery goes out before the store knows the answer.
     SuccessorBeforeAnswerIsSaved,
-    /// A fetched state leaves no mark on its key.
-    FetchLeavesNoMark,
+    /// What a fetch or a look has found leaves no mark on its key.
+    AnswerLeavesNoMark,
     /// A fetched state that the position has passed counts as news.
     FetchBehindPosition,
     /// A verdict settles whatever the key owes.
@@ -93,7 +93,7 @@ impl Mutant {
         Self::DebounceWithoutMaxWait,
         Self::RestartWithoutDoubt,
         Self::SuccessorBeforeAnswerIsSaved,
-        Self::FetchLeavesNoMark,
+        Self::AnswerLeavesNoMark,
         Self::FetchBehindPosition,
         Self::VerdictSettlesNewer,
         Self::LeftIsDeleted,

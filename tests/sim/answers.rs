@@ -13,7 +13,14 @@ use crier_sandbox::{ApiServer, StreamPoll};
 use crate::client::{Answered, Crier, JSON, OpenStream, Question, RoutePlan};
 
 impl Crier {
-    pub(crate) fn take(&mut self, server: &mut ApiServer, now: Duration, question: Question, stream: u64, answer: Answered) {
+    pub(crate) fn take(
+        &mut self,
+        server: &mut ApiServer,
+        now: Duration,
+        question: Question,
+        stream: u64,
+        answer: Answered,
+    ) {
         let time = self.engine_time(now);
         let current = stream == self.number;
         match (question, answer) {

@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crier::engine::{
-    Action, DeliveryId, Engine, EngineSettings, Initial, Publication, RouteSettings,
-};
+use crier::engine::{Action, DeliveryId, Engine, EngineSettings, Initial, Publication, RouteSettings};
 use crier::event::{Encoder, Event, Occurrence, PayloadMode, RouteAttributes};
 use crier::kubernetes::{Collection, Failure, LineSplitter};
 use crier::model::{Key, Save, Served, Verdict};
@@ -201,11 +199,9 @@ impl Crier {
                 Action::Probe => self.ask("probe", Question::Probe, vec![("limit", "1")], JSON),
                 Action::List { streaming, metadata_only } => {
                     // What an earlier watch had read when the list was wanted may still arrive.
-                    if self.number.is_multiple_of(2)
-                        && let Some(open) = self.open.take_if(|open| !open.list)
-                    {
+                    if let Some(open) = self.open.take_if(|open| !open.list) {
                         self.end_late(server);
-                        self.late = Some((open, 3));
+                        self.late = Some((open, 6));
                     }
                     self.end_stream(server);
                     self.metadata_only = metadata_only;
@@ -375,11 +371,15 @@ impl Crier {
         self.take(server, now, pending.question, pending.stream, answer);
     }
 
-    /// Cuts every connection: what was on its way in either direction is lost.
-    pub(crate) fn cut(&mut self, server: &mut ApiServer, now: Duration) {
+    /// Cuts every connection: what was on its way is lost, in both directions or only towards the API server.
+    pub(crate) fn cut(&mut self, server: &mut ApiServer, now: Duration, both: bool) {
         let lost = || Failure::Other("the connection was cut".to_owned());
         self.end_late(server);
-        for pending in std::mem::take(&mut self.pending) {
+        let arrives = |pending: &Pending| !both && matches!(pending.answer, Some(Answered::Whole(_)));
+        let (kept, cut) = std::mem::take(&mut self.pending).into_iter().partition(arrives);
+        self.pending = kept;
+        let cut: Vec<Pending> = cut;
+        for pending in cut {
             if let Some(Answered::Stream(id)) = pending.answer {
                 server.close_stream(id);
             }

@@ -1,83 +1,166 @@
 //! What goes wrong in a run, and what is changed under it. Not when.
 
+use crier::engine::FeedState;
 use crier::select::Namespaces;
 use crier_sandbox::Failure;
 use rand::RngExt;
+use rand::rngs::StdRng;
 
 use crate::run::Run;
 
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Crash,
+    Cut,
+    Compaction,
+    /// The history is forgotten just when it would be needed.
+    Expiry,
+    ApiServer,
+    Eviction,
+    KindEdit,
+    KindDeletion,
+    Definition,
+    Rewind,
+    LiveEdit,
+    EditAtRestart,
+    Membership,
+    Resync,
+    Clock,
+    Refusal,
+}
+
+/// All of them, the frequent ones more than once.
+const FAULTS: [Fault; 24] = [
+    Fault::Crash,
+    Fault::Crash,
+    Fault::Crash,
+    Fault::Cut,
+    Fault::Cut,
+    Fault::Compaction,
+    Fault::Expiry,
+    Fault::Expiry,
+    Fault::ApiServer,
+    Fault::Eviction,
+    Fault::KindEdit,
+    Fault::KindDeletion,
+    Fault::Definition,
+    Fault::Definition,
+    Fault::Rewind,
+    Fault::Rewind,
+    Fault::LiveEdit,
+    Fault::LiveEdit,
+    Fault::EditAtRestart,
+    Fault::Membership,
+    Fault::Membership,
+    Fault::Resync,
+    Fault::Clock,
+    Fault::Refusal,
+];
+
+/// The fault that a run has more of than of others, if any: what it takes several of happens in some run.
+pub(crate) fn favourite(random: &mut StdRng) -> Option<Fault> {
+    random.random_bool(0.7).then(|| FAULTS[random.random_range(0..FAULTS.len())])
+}
+
 impl Run {
     pub(crate) fn step_fault(&mut self) {
-        match self.random.random_range(0..24) {
-            0..=3 => {
-                self.fault("a crash");
-                self.crash();
-                self.start();
+        let chosen = FAULTS[self.random.random_range(0..FAULTS.len())];
+        let favourite = self.favourite.filter(|_| self.random.random_bool(0.5));
+        let listing = self.crier.as_ref().is_some_and(|crier| crier.engine.feed_state() == FeedState::Listing);
+        let fault = favourite.unwrap_or(chosen);
+        // What is half read is where it hurts.
+        let fault = if listing && self.random.random_bool(0.2) { Fault::Crash } else { fault };
+        match fault {
+            Fault::Crash => self.restart("a crash"),
+            Fault::Cut => self.cut(),
+            Fault::Compaction => self.compact(),
+            Fault::Expiry => {
+                self.cut();
+                self.compact();
             }
-            4 | 5 => {
-                self.fault("a cut connection");
-                if let Some(crier) = &mut self.crier {
-                    crier.cut(&mut self.world.server, self.now);
-                }
-            }
-            6 | 7 => {
-                self.fault("a compaction");
-                self.world.server.compact();
-                let window = self.random.random_range(0..4);
-                self.world.server.set_window("example.com", "things", window);
-            }
-            8 => {
+            Fault::ApiServer => {
                 self.fault("a restart of the API server");
                 self.world.server.restart_server();
             }
-            9 => {
+            Fault::Eviction => {
                 self.fault("an eviction of slow readers");
                 self.world.server.evict_slow_readers();
             }
-            10 => {
+            Fault::KindEdit => {
                 self.fault("an edit of the kind");
                 self.world.edit_kind(self.now);
             }
-            11 if self.random.random_bool(0.3) => {
+            Fault::KindDeletion if self.random.random_bool(0.3) => {
                 self.fault("a deletion of the kind");
                 self.world.delete_kind(self.now);
             }
-            11 | 12 => self.world.define(self.now),
-            13 => self.world.back_up(),
-            14 if self.rewinds => {
-                if self.world.restore(&mut self.random) {
-                    self.fault("a rewind");
-                    // API servers are down while etcd is put back: nothing that was asked before is answered after.
-                    if let Some(crier) = &mut self.crier {
-                        crier.cut(&mut self.world.server, self.now);
-                    }
-                }
-            }
-            15 | 16 => self.edit_live(),
-            17 | 22 | 23 => self.edit_while_down(),
-            18 => {
-                self.fault("a route that leaves or joins");
-                self.crash();
+            Fault::KindDeletion | Fault::Definition => self.world.define(self.now),
+            Fault::Rewind if self.rewinds => self.rewind(),
+            Fault::Rewind => {}
+            Fault::LiveEdit => self.edit_live(),
+            Fault::EditAtRestart => self.edit_while_down(),
+            Fault::Membership => {
                 let one = self.random.random_range(0..self.all_routes.len());
                 let all: Vec<usize> = (0..self.all_routes.len()).collect();
-                self.joined = if self.joined.len() > 1 { vec![one] } else { all };
+                let joined = if self.joined.len() > 1 { vec![one] } else { all };
+                self.fault("a route that leaves or joins");
+                self.crash();
+                self.joined = joined;
                 self.start();
             }
-            19 => {
+            Fault::Resync => {
                 self.fault("a resync");
                 if let Some(crier) = &mut self.crier {
                     crier.engine.handle_resync(0);
                 }
             }
-            20 => {
-                self.fault("a clock that was set");
-                self.crash();
+            Fault::Clock => {
                 self.plan.clock = 1_600_000_000 + self.random.random_range(0..200_000_000);
-                self.start();
+                self.restart("a clock that was set");
             }
-            _ => {
+            Fault::Refusal => {
                 self.fault("a refusal of the API server");
                 self.refuse();
+            }
+        }
+    }
+
+    fn restart(&mut self, fault: &'static str) {
+        self.fault(fault);
+        self.crash();
+        self.start();
+    }
+
+    fn cut(&mut self) {
+        self.fault("a cut connection");
+        if let Some(crier) = &mut self.crier {
+            crier.cut(&mut self.world.server, self.now, true);
+        }
+    }
+
+    fn compact(&mut self) {
+        self.fault("a compaction");
+        self.world.server.compact();
+        let window = self.random.random_range(0..4);
+        self.world.server.set_window("example.com", "things", window);
+    }
+
+    /// A backup is put back, or taken if there is none. API servers are down for that: nothing that was asked before is
+    /// answered after, but what was answered may arrive later. The counter may have passed its old mark before anyone looks.
+    fn rewind(&mut self) {
+        if !self.world.restore(&mut self.random) {
+            return self.world.back_up();
+        }
+        self.fault("a rewind");
+        self.world.rewinds += 1;
+        if let Some(crier) = &mut self.crier {
+            crier.cut(&mut self.world.server, self.now, false);
+        }
+        for _ in 0..[0, 0, 4, 12][self.random.random_range(0..4)] {
+            if self.world.defined {
+                let written = self.world.write(&mut self.random, self.now);
+                self.trace(|| written);
             }
         }
     }

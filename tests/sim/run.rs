@@ -8,11 +8,12 @@ use crier::engine::Initial;
 use crier::kubernetes::Collection;
 use crier::model::{Key, Verdict};
 use crier::select::Namespaces;
-use crier::store::MemoryStore;
+use crier::store::{MemoryStore, Store};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::client::{self, Crier, FeedPlan, RoutePlan};
+use crate::faults::{self, Fault};
 use crate::sink::{Mood, Sink};
 use crate::world::World;
 
@@ -52,6 +53,7 @@ pub(crate) struct Run {
     pub(crate) traced: bool,
     pub(crate) outcome: Outcome,
     pub(crate) rewinds: bool,
+    pub(crate) favourite: Option<Fault>,
     /// The sink that takes nothing.
     pub(crate) down: Option<usize>,
 }
@@ -124,6 +126,7 @@ impl Run {
             outcome: Outcome::default(),
             rewinds: audits && !silent,
             down: None,
+            favourite: faults::favourite(&mut random),
             random,
         }
     }
@@ -247,7 +250,7 @@ impl Run {
     /// what is known, cannot be noticed. Then one version of one incarnation may have had two contents, and an incarnation
     /// may be deleted twice under one id. No last state is lost by it for a consumer that takes what comes.
     fn excuse(&mut self) {
-        let rewound = self.outcome.faults.contains_key("a rewind");
+        let rewound = self.store.identity().rewinds < self.world.rewinds;
         let excused = |violation: &String| {
             rewound && (violation.starts_with("P4: one state") || violation.contains("the consumer by id"))
         };

@@ -23,13 +23,25 @@ pub(crate) struct World {
     snapshots: Vec<(Snapshot, u64)>,
     edits: u32,
     pub(crate) defined: bool,
+    /// How often a backup was put back.
+    pub(crate) rewinds: u32,
+    // What an object was before its last change.
+    earlier: BTreeMap<Key, (u64, String)>,
     /// Writes that changed something.
     pub(crate) writes: usize,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        let mut world = Self { server: ApiServer::new(), snapshots: Vec::new(), edits: 0, defined: false, writes: 0 };
+        let mut world = Self {
+            server: ApiServer::new(),
+            snapshots: Vec::new(),
+            edits: 0,
+            defined: false,
+            rewinds: 0,
+            earlier: BTreeMap::new(),
+            writes: 0,
+        };
         for name in NAMESPACES {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             let (status, _) = world.send(Duration::ZERO, "POST", "/api/v1/namespaces", &namespace);
@@ -106,8 +118,14 @@ impl World {
     pub(crate) fn write(&mut self, random: &mut StdRng, now: Duration) -> String {
         let key = Key::new(NAMESPACES[random.random_range(0..2)], NAMES[random.random_range(0..2)]);
         let (value, tier) = (random.random_range(0..3), ["a", "b"][random.random_range(0..2)]);
-        let exists = self.objects().iter().any(|(known, ..)| *known == key);
-        let choice = random.random_range(0..10);
+        let found = self.objects().into_iter().find(|(known, ..)| *known == key).map(|(.., content)| content);
+        let exists = found.is_some();
+        let choice = random.random_range(0..12);
+        let found = found.map(|(_, value, tier)| (value, tier));
+        let earlier = self.earlier.get(&key).cloned().filter(|earlier| Some(earlier) != found.as_ref());
+        if let Some(found) = found {
+            self.earlier.insert(key.clone(), found);
+        }
         let collection = format!("/apis/example.com/v1/namespaces/{}/things", key.namespace().unwrap_or_default());
         let (method, target, body) = match (exists, choice) {
             (false, _) => {
@@ -119,6 +137,11 @@ impl World {
             (true, 0..=2) => ("DELETE", path(&key), Value::Null),
             (true, 3 | 4) => ("PATCH", path(&key), json!({"metadata": {"labels": {"tier": tier}}})),
             (true, 5) => ("PATCH", path(&key), json!({"metadata": {"finalizers": null}})),
+            // As it was.
+            (true, 10 | 11) if let Some((value, tier)) = earlier => {
+                let metadata = json!({"labels": {"tier": tier}});
+                ("PATCH", path(&key), json!({"metadata": metadata, "spec": {"value": value}}))
+            }
             (true, _) => ("PATCH", path(&key), json!({"spec": {"value": value}})),
         };
         let (status, answer) = self.send(now, method, &target, &body);
