@@ -358,7 +358,7 @@ impl Driver {
             }
             Input::Looked(key, looked) => {
                 let looked = match looked {
-                    Ok((Some(uid), _)) => Looked::Found(uid),
+                    Ok((Some(uid), at)) => Looked::Found(uid, at),
                     Ok((None, at)) => Looked::NotFound(at),
                     Err(failure) => Looked::Failed(failure.to_string()),
                 };

@@ -88,8 +88,8 @@ pub enum Fetched {
 /// What a look found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Looked {
-    /// An object of this incarnation.
-    Found(Uid),
+    /// An object of this incarnation, and none of another, at this version.
+    Found(Uid, ResourceVersion),
     /// No such object, up to this version.
     NotFound(ResourceVersion),
     /// No answer, and why; ask again.

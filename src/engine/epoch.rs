@@ -28,13 +28,14 @@ impl Engine {
             self.routes[route].fetched_ahead.clear();
             for number in &numbers {
                 let Some(lane) = self.entry_mut(route, *number).lane_mut() else { continue };
-                if lane.predecessor.is_none() && lane.owed.is_none() && lane.fetched.is_none() {
+                let marked = lane.fetched.is_some() || lane.over.is_some();
+                if lane.predecessor.is_none() && lane.owed.is_none() && !marked {
                     continue;
                 }
                 lane.predecessor = None;
                 lane.owed = None;
                 lane.ready = None;
-                lane.fetched = None;
+                (lane.fetched, lane.over) = (None, None);
                 self.save.touch(route, *number);
                 self.enqueue(route, *number);
             }

@@ -10,7 +10,7 @@ use super::keys::KeyNumber;
 use super::mutant::{Mutant, planted};
 use super::view::Entry;
 use super::{Action, Engine, Fetched, Looked, Now, Route};
-use crate::model::{Cause, Key, Origin, OwedState};
+use crate::model::{Cause, Key, Origin, Over, OwedState};
 
 const BASE: Duration = Duration::from_millis(500);
 const CAP: Duration = Duration::from_secs(60);
@@ -127,7 +127,7 @@ impl Engine {
             match looked {
                 Looked::Failed(reason) => self.hold_back_everywhere(number, now, Some(reason)),
                 _ if !believed => self.hold_back_everywhere(number, now, None),
-                Looked::Found(_) | Looked::NotFound(_) => {
+                Looked::Found(..) | Looked::NotFound(_) => {
                     for route in 0..self.routes.len() {
                         self.resolve(route, now, number, looked);
                         self.enqueue(route, number);
@@ -144,13 +144,24 @@ impl Engine {
         let lane = self.routes[route].entries[number.index()].lane_mut();
         let Some(debt) = lane.and_then(|lane| lane.head_mut()) else { return };
         if debt.owed.state == OwedState::Missing {
-            let there = matches!(looked, Looked::Found(uid) if *uid == debt.owed.uid);
+            let there = matches!(looked, Looked::Found(uid, _) if *uid == debt.owed.uid);
+            let uid = debt.owed.uid.clone();
             if there {
                 debt.owed.state = OwedState::Left;
             } else {
                 (debt.owed.state, debt.owed.cause) = (OwedState::Gone, Cause::Change);
             }
             debt.number = self.save.touch(route, number);
+            // The watch may have something to show still of the one that is gone: that is over, and what it shows of the
+            // next one is not.
+            if let Looked::Found(_, at) = looked
+                && !there
+                && !planted(Mutant::AnswerLeavesNoMark)
+            {
+                let until = self.sequence(*at);
+                self.feed.note_given(*at);
+                self.entry_mut(route, number).open_lane().over = Some(Over { uid, until });
+            }
         }
         if let Looked::NotFound(at) = looked {
             // What was seen of the next one of its name, up to here, is gone as well; and what the watch has still to show

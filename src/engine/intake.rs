@@ -316,7 +316,7 @@ fn older_state(told: Option<Sequence>, lane: &Lane, seen: &Sighting<'_>) -> Opti
 }
 
 fn newest_for(entry: &Entry, uid: &Uid) -> Option<Sequence> {
-    if planted(Mutant::RepeatsByUid) { entry.newest_of(uid) } else { entry.newest() }
+    if planted(Mutant::RepeatsByUid) { entry.newest_of(uid) } else { entry.newest_for(uid) }
 }
 
 /// Whether a state says something that is not told, owed or overtaken, whatever the incarnation. A list shows what has

@@ -114,10 +114,9 @@ impl Engine {
         for (route, number) in &dirty {
             let entry = &mut self.routes[*route].entries[number.index()];
             let record = entry.record(position);
-            if record.fetched.is_none()
-                && let Some(lane) = entry.lane_mut()
-            {
-                lane.fetched = None;
+            if let Some(lane) = entry.lane_mut() {
+                lane.fetched = record.fetched;
+                lane.over.take_if(|_| record.over.is_none());
                 entry.tidy();
             }
             records.push((*route, self.keys.key(*number).clone(), record));

@@ -46,8 +46,8 @@ fn what_left_before_it_was_attempted_is_not_told_at_all() {
 #[test]
 fn under_a_selector_for_the_server_a_look_tells_what_has_left_from_what_is_deleted() {
     for (looked, what) in [
-        (Looked::Found(Uid::new("uid-1")), What::Left),
-        (Looked::Found(Uid::new("uid-2")), What::Deleted),
+        (Looked::Found(Uid::new("uid-1"), version(12)), What::Left),
+        (Looked::Found(Uid::new("uid-2"), version(12)), What::Deleted),
         (Looked::NotFound(version(12)), What::Deleted),
     ] {
         let mut script = selective();
@@ -78,7 +78,7 @@ fn under_a_selector_for_the_server_what_a_list_does_not_show_is_asked_for() {
     assert_eq!(script.run(), []);
     let owed = script.saves.last().unwrap().records[0].2.owed.clone().unwrap();
     assert_eq!(owed.state, OwedState::Missing, "it is known to be owed before it is known what it is");
-    script.engine.handle_looked(script.now, &key(), &Looked::Found(Uid::new("uid-1")));
+    script.engine.handle_looked(script.now, &key(), &Looked::Found(Uid::new("uid-1"), version(30)));
     let left = script.publications().remove(0);
     assert_eq!((left.what, left.inferred, left.sequence), (What::Left, true, place(15)));
 }

@@ -6,7 +6,7 @@ use super::budget::Held;
 use super::mutant::{Mutant, planted};
 use super::{DeliveryId, Now};
 use crate::engine::retry::Backoff;
-use crate::model::{Doubt, KeyRecord, Owed, OwedState, Sequence, Told, Uid};
+use crate::model::{Doubt, KeyRecord, Over, Owed, OwedState, Sequence, Told, Uid};
 
 /// A debt in memory: what is saved of it, and what is not.
 #[derive(Clone, Debug)]
@@ -60,6 +60,7 @@ pub(super) struct Lane {
     pub(super) ready: Option<Box<Debt>>,
     pub(super) doubts: Vec<Doubt>,
     pub(super) fetched: Option<Sequence>,
+    pub(super) over: Option<Over>,
     pub(super) in_flight: Option<InFlight>,
     pub(super) backoff: Backoff,
     /// No attempt before this.
@@ -96,6 +97,7 @@ impl Entry {
             owed: record.owed.map(debt),
             doubts: record.doubts,
             fetched: record.fetched,
+            over: record.over,
             ..Lane::default()
         };
         if let Some(owed) = lane.head().map(|debt| &debt.owed)
@@ -118,6 +120,7 @@ impl Entry {
             owed: lane.owed.as_ref().map(|debt| debt.owed.clone()),
             doubts: lane.doubts.clone(),
             fetched: lane.fetched.filter(|fetched| position.is_none_or(|position| *fetched > position)),
+            over: lane.over.clone().filter(|over| position.is_none_or(|position| over.until > position)),
         }
     }
 
@@ -166,6 +169,12 @@ impl Entry {
     pub(super) fn newest(&self) -> Option<Sequence> {
         let told = self.told.as_ref().map(|told| told.sequence);
         told.max(self.lane().and_then(Lane::newest))
+    }
+
+    /// The same for a state of this incarnation, which may be known to be over.
+    pub(super) fn newest_for(&self, uid: &Uid) -> Option<Sequence> {
+        let over = self.lane().and_then(|lane| lane.over.as_ref()).filter(|over| over.uid == *uid);
+        self.newest().max(over.map(|over| over.until))
     }
 
     /// The same within one incarnation.
@@ -234,6 +243,7 @@ impl Lane {
             && self.in_flight.is_none()
             && self.doubts.is_empty()
             && self.fetched.is_none()
+            && self.over.is_none()
             && self.place.is_none()
     }
 

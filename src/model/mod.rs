@@ -16,7 +16,9 @@ pub use audit::{AuditResult, Difference, FeedAudit};
 pub use change::{Change, ChangeKind, Metadata, Object, Origin, What};
 pub use choice::{Initial, Mode, PayloadMode};
 pub use key::{Key, Uid};
-pub use record::{Cause, Doubt, FeedRecord, KeyRecord, Owed, OwedState, RouteRecord, RouteState, Save, Served, Told};
+pub use record::{
+    Cause, Doubt, FeedRecord, KeyRecord, Over, Owed, OwedState, RouteRecord, RouteState, Save, Served, Told,
+};
 pub use resource_version::{ParseResourceVersionError, ResourceVersion};
 pub use sequence::{Epoch, Sequence};
 pub use status::{FeedPhase, FeedStatus, ProcessStatus, RouteCounters, RouteReport};

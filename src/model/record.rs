@@ -83,6 +83,15 @@ pub struct Doubt {
     pub gone: bool,
 }
 
+/// An incarnation that is gone, while the watch may still have something to show of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Over {
+    /// The incarnation.
+    pub uid: Uid,
+    /// Up to here it is known.
+    pub until: Sequence,
+}
+
 /// All that is kept of a key for one route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRecord {
@@ -96,6 +105,8 @@ pub struct KeyRecord {
     pub doubts: Vec<Doubt>,
     /// The place of a fetched state that ran ahead of the feed's position.
     pub fetched: Option<Sequence>,
+    /// An incarnation that was found to be gone ahead of the feed's position.
+    pub over: Option<Over>,
 }
 
 impl KeyRecord {

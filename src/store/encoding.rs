@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher24;
 
 use crate::model::{
-    Cause, Doubt, Epoch, FeedRecord, KeyRecord, Origin, Owed, OwedState, ResourceVersion, RouteRecord, Sequence,
+    Cause, Doubt, Epoch, FeedRecord, KeyRecord, Origin, Over, Owed, OwedState, ResourceVersion, RouteRecord, Sequence,
     Served, Told, Uid,
 };
 
@@ -255,6 +255,11 @@ pub(super) fn encode_key_record(record: &KeyRecord) -> Vec<u8> {
         writer.flag(doubt.gone);
     }
     writer.sequence(record.fetched);
+    writer.flag(record.over.is_some());
+    if let Some(over) = &record.over {
+        writer.uid(&over.uid);
+        writer.sequence(Some(over.until));
+    }
     writer.finish()
 }
 
@@ -280,8 +285,13 @@ pub(super) fn decode_key_record(bytes: &[u8]) -> Result<KeyRecord, DecodeError> 
         doubts.push(Doubt { uid, sequence, gone: reader.flag()? });
     }
     let fetched = reader.sequence()?;
+    let over = if reader.flag()? {
+        Some(Over { uid: reader.uid()?, until: reader.sequence()?.ok_or(DecodeError::Layout)? })
+    } else {
+        None
+    };
     reader.end()?;
-    Ok(KeyRecord { told, predecessor, owed, doubts, fetched })
+    Ok(KeyRecord { told, predecessor, owed, doubts, fetched, over })
 }
 
 /// A feed's record, and the names of the routes that have followed up to its position, as bytes.
@@ -394,8 +404,17 @@ pub(super) mod tests {
         );
         let doubt = (uid(), sequence(), any::<bool>()).prop_map(|(uid, sequence, gone)| Doubt { uid, sequence, gone });
         let doubts = proptest::collection::vec(doubt, 0..3);
-        (option::of(told), option::of(owed()), option::of(owed()), doubts, option::of(sequence())).prop_map(
-            |(told, predecessor, owed, doubts, fetched)| KeyRecord { told, predecessor, owed, doubts, fetched },
+        let over = (uid(), sequence()).prop_map(|(uid, until)| Over { uid, until });
+        let (owed, predecessor) = (option::of(owed()), option::of(owed()));
+        (option::of(told), predecessor, owed, doubts, option::of(sequence()), option::of(over)).prop_map(
+            |(told, predecessor, owed, doubts, fetched, over)| KeyRecord {
+                told,
+                predecessor,
+                owed,
+                doubts,
+                fetched,
+                over,
+            },
         )
     }
 

@@ -128,7 +128,7 @@ impl Crier {
             Question::Look(key) => {
                 let at = page(&mut objects).resource_version;
                 let uid: Option<Uid> = objects.pop().map(|object| object.metadata.uid.clone());
-                let looked = uid.map_or(Looked::NotFound(at), Looked::Found);
+                let looked = uid.map_or(Looked::NotFound(at), |uid| Looked::Found(uid, at));
                 self.engine.handle_looked(time, &key, &looked);
             }
             Question::Page | Question::Stream { .. } | Question::Definition { .. } => {}
