@@ -7,7 +7,7 @@ use super::keys::KeyNumber;
 use super::mutant::{Mutant, planted};
 use super::view::{Debt, Entry};
 use super::{Engine, Initial, Now, Route};
-use crate::model::{Cause, Object, Origin, OwedState, ResourceVersion, Sequence, Told, Uid};
+use crate::model::{Cause, Object, Origin, Over, OwedState, ResourceVersion, Sequence, Told, Uid};
 
 /// What it means that a list does not show a key.
 #[derive(Clone, Copy)]
@@ -140,12 +140,25 @@ impl Engine {
         for number in self.keys.numbers().collect::<Vec<_>>() {
             for route in 0..self.routes.len() {
                 if let Some(newest) = self.entry(route, number).newest() {
+                    self.mark_all_over(route, number);
                     let (state, origin, cause) = (OwedState::Gone, Origin::Relist, Cause::Change);
                     let absence = Absence { at: newest, state, origin, cause };
                     self.observe_absent(route, now, number, absence);
                 }
             }
             self.forget_if_empty(number);
+        }
+    }
+
+    /// What is known of a kind that is gone does not come back: whatever does is of another life of the cluster. A state
+    /// that was fetched ahead of the position would not be missed by it.
+    fn mark_all_over(&mut self, route: usize, number: KeyNumber) {
+        let place = self.feed.place();
+        let entry = self.entry_mut(route, number);
+        let uid = entry.known_uids().pop();
+        let known = uid.and_then(|uid| entry.known(&uid).map(|until| Over { uid, until }));
+        if let Some(over) = known.filter(|over| Some(over.until) > place) {
+            entry.open_lane().over = Some(over);
         }
     }
 
@@ -291,10 +304,6 @@ impl Engine {
 impl Route {
     /// Why a comparison tells what it finds: after an edit of the selection what has not changed comes and goes, too.
     fn cause_of_comparison(&self) -> Cause {
-        if self.record.synced && !self.followed && self.record.revision > 0 {
-            Cause::Selection(self.record.revision)
-        } else {
-            Cause::Change
-        }
+        if !self.followed && self.record.revision > 0 { Cause::Selection(self.record.revision) } else { Cause::Change }
     }
 }

@@ -83,6 +83,8 @@ impl Engine {
             };
             let mut debts = lane.into_iter().flat_map(|lane| lane.predecessor.iter().chain(&lane.owed));
             let contradicts = contradicts || debts.any(|debt| sure(debt.owed.sequence) && gone(debt));
+            let over = lane.and_then(|lane| lane.over.as_ref()).filter(|over| over.uid == *uid && sure(over.until));
+            let contradicts = contradicts || over.is_some_and(|over| item <= over.until);
             // What was there when the position passed it was told or owed.
             let unheard_of = selected.is_some()
                 && route.record.synced

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crier::engine::{Action, DeliveryId, Engine, EngineSettings, Initial, Publication, RouteSettings};
+use crier::engine::{Action, DeliveryId, Engine, EngineSettings, FeedState, Initial, Publication, RouteSettings};
 use crier::event::{Encoder, Event, Occurrence, PayloadMode, RouteAttributes};
 use crier::kubernetes::{Collection, Failure, LineSplitter};
 use crier::model::{Key, Save, Served, Verdict};
@@ -430,7 +430,7 @@ impl Crier {
             && self.deliveries.iter().all(|delivery| Some(delivery.route) == without)
             && self.saving.is_none()
             && self.engine.is_saved()
-            && self.open.as_ref().is_some_and(|open| !open.list)
+            && self.engine.feed_state() == FeedState::Watching
             && others.all(|route| self.engine.route_status(route).owed == 0)
     }
 }
