@@ -375,6 +375,8 @@ impl Engine {
             FeedFailure::Forbidden(reason) => return self.park(now, next, ParkCause::Forbidden(reason)),
             FeedFailure::NotServed(reason) => return self.park(now, next, ParkCause::NotServed(reason)),
             FeedFailure::KindGone(reason) => {
+                // What was answered before the kind was gone may arrive after.
+                self.fetches.void_asked();
                 if !std::mem::replace(&mut self.feed.kind_gone, true) {
                     self.infer_all_gone(now);
                 }

@@ -1,7 +1,7 @@
 //! What has to be asked for about a key before it can be told: the bytes of an object, or whether it is gone or has only
 //! left. No more is asked for at once than a little, and than the sinks take.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::compare::Absence;
@@ -22,7 +22,8 @@ const COUNT: Duration = Duration::from_secs(5);
 /// What is asked for, and what will be.
 #[derive(Default)]
 pub(super) struct Fetches {
-    asked: BTreeSet<Question>,
+    // With the number of the last change before it was asked: an answer says nothing of later ones.
+    asked: BTreeMap<Question, u64>,
     // Asked for in an earlier epoch: the answer is not believed.
     void: BTreeSet<Question>,
     // To be asked for when others have come: the API server is not asked for everything at once.
@@ -39,20 +40,26 @@ struct Question {
 impl Fetches {
     /// The cluster has begun another life: what it said in the earlier one is not believed.
     pub(super) fn forget_asked(&mut self) {
-        self.void.extend(self.asked.iter().cloned());
+        self.void_asked();
         self.wanted.clear();
+    }
+
+    /// What is under way was asked about what is over.
+    pub(super) fn void_asked(&mut self) {
+        self.void.extend(self.asked.keys().cloned());
     }
 
     /// Whether something is asked about this key. One question at a time: of two answers nobody could say which is the
     /// older.
     fn is_asked(&self, key: &Key) -> bool {
-        [false, true].iter().any(|look| self.asked.contains(&Question { key: key.clone(), look: *look }))
+        [false, true].iter().any(|look| self.asked.contains_key(&Question { key: key.clone(), look: *look }))
     }
 
-    /// Takes an answer in; whether it is to be believed.
-    fn answered(&mut self, question: &Question) -> bool {
-        self.asked.remove(question);
-        !self.void.remove(question) || planted(Mutant::FetchFromEarlierEpoch)
+    /// Takes an answer in: up to which change it is to be believed, if it is.
+    fn answered(&mut self, question: &Question) -> Option<u64> {
+        let asked = self.asked.remove(question)?;
+        let void = self.void.remove(question) && !planted(Mutant::FetchFromEarlierEpoch);
+        (!void).then_some(asked)
     }
 }
 
@@ -61,7 +68,8 @@ impl Engine {
     /// position, its place stays on the key until the position has passed it.
     pub fn handle_fetched(&mut self, now: Now, key: &Key, fetched: Fetched) {
         let believed = self.fetches.answered(&Question { key: key.clone(), look: false });
-        let fetched = if believed { fetched } else { Fetched::Failed("the cluster was rewound meanwhile".to_owned()) };
+        let fetched =
+            if believed.is_some() { fetched } else { Fetched::Failed("the answer is out of date".to_owned()) };
         if let Some(number) = self.keys.find(key) {
             self.give_places_back(number);
             match fetched {
@@ -126,24 +134,27 @@ impl Engine {
             self.give_places_back(number);
             match looked {
                 Looked::Failed(reason) => self.hold_back_everywhere(number, now, Some(reason)),
-                _ if !believed => self.hold_back_everywhere(number, now, None),
-                Looked::Found(..) | Looked::NotFound(_) => {
-                    for route in 0..self.routes.len() {
-                        self.resolve(route, now, number, looked);
-                        self.enqueue(route, number);
+                Looked::Found(..) | Looked::NotFound(_) => match believed {
+                    None => self.hold_back_everywhere(number, now, None),
+                    Some(asked) => {
+                        for route in 0..self.routes.len() {
+                            self.resolve(route, now, number, looked, asked);
+                            self.enqueue(route, number);
+                        }
                     }
-                }
+                },
             }
         }
         self.ask_next();
     }
 
     /// What is missing is one of the two from now on: the store knows which before it is told, since a deletion that was
-    /// attempted must not be followed by anything else about that state.
-    fn resolve(&mut self, route: usize, now: Now, number: KeyNumber, looked: &Looked) {
+    /// attempted must not be followed by anything else about that state. What has come to be missing only after the question
+    /// was asked is asked for again.
+    fn resolve(&mut self, route: usize, now: Now, number: KeyNumber, looked: &Looked, asked: u64) {
         let lane = self.routes[route].entries[number.index()].lane_mut();
         let Some(debt) = lane.and_then(|lane| lane.head_mut()) else { return };
-        if debt.owed.state == OwedState::Missing {
+        if debt.owed.state == OwedState::Missing && (debt.number <= asked || planted(Mutant::AnswerBeforeQuestion)) {
             let there = matches!(looked, Looked::Found(uid, _) if *uid == debt.owed.uid);
             let uid = debt.owed.uid.clone();
             if there {
@@ -226,7 +237,7 @@ impl Engine {
             }
             let key = question.key.clone();
             self.actions.push_back(if question.look { Action::Look { key } } else { Action::Fetch { key } });
-            self.fetches.asked.insert(question);
+            self.fetches.asked.insert(question, self.save.last());
         }
     }
 

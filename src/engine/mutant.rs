@@ -54,6 +54,8 @@ pub enum Mutant {
     SuccessorBeforeAnswerIsSaved,
     /// What a fetch or a look has found leaves no mark on its key.
     AnswerLeavesNoMark,
+    /// An answer settles what came up after it was asked for.
+    AnswerBeforeQuestion,
     /// A fetched state that the position has passed counts as news.
     FetchBehindPosition,
     /// A verdict settles whatever the key owes.
@@ -68,7 +70,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::AttemptBeforeSave,
         Self::PositionWithoutDebts,
         Self::ListPositionEarly,
@@ -94,6 +96,7 @@ impl Mutant {
         Self::RestartWithoutDoubt,
         Self::SuccessorBeforeAnswerIsSaved,
         Self::AnswerLeavesNoMark,
+        Self::AnswerBeforeQuestion,
         Self::FetchBehindPosition,
         Self::VerdictSettlesNewer,
         Self::LeftIsDeleted,

@@ -44,6 +44,11 @@ impl SaveState {
         self.counter
     }
 
+    /// The number of the last change.
+    pub(super) fn last(&self) -> u64 {
+        self.counter
+    }
+
     pub(super) fn touch_feed(&mut self) {
         self.feed_dirty = true;
     }
