@@ -6,8 +6,10 @@
 #[allow(dead_code, unused_imports, reason = "the other tests use the rest")]
 mod support;
 
+mod audit;
 mod conformance;
 mod crashes;
+mod definitions;
 mod downtime;
 mod four_sinks;
 mod kafka_outage;
@@ -16,5 +18,6 @@ mod namespaces;
 mod nats;
 mod parked;
 mod refusals;
+mod rewind;
 mod selections;
 mod webhook_faults;
