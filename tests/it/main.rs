@@ -20,4 +20,5 @@ mod parked;
 mod refusals;
 mod rewind;
 mod selections;
+mod states;
 mod webhook_faults;
