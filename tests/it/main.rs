@@ -17,6 +17,7 @@ mod lists;
 mod namespaces;
 mod nats;
 mod parked;
+mod peers;
 mod refusals;
 mod rewind;
 mod selections;
