@@ -237,17 +237,14 @@ async fn a_credential_that_is_refused_is_taken_anew_and_nothing_is_lost() {
     // It sleeps while the API server is away, so that it does not learn to be patient.
     crier.signal("STOP");
     cluster.restart_api_server().await;
-    crier.signal("CONT");
     let objects = Objects::of(&cluster);
     objects.delete("gone").await;
-    let refused = |status: &Value| {
-        let feed = &status["feeds"][0];
-        feed["state"] == "waiting" && feed["reason"].as_str().is_some_and(|reason| reason.contains("nauthorized"))
-    };
-    crier.until("it is refused, and says so", LIMIT, refused).await;
-    assert_eq!(crier.get("/livez").await.unwrap().0, 200);
     let kubeconfig = fs::read_to_string(crier.file("kubeconfig")).unwrap();
     fs::write(crier.file("kubeconfig"), kubeconfig.replace("limited-token", "another-token")).unwrap();
+    crier.signal("CONT");
+    let refused = |line: &Value| line["reason"].as_str().is_some_and(|reason| reason.contains("nauthorized"));
+    crier.until("it is refused, and says so", LIMIT, |_| crier.log().iter().any(refused)).await;
+    assert_eq!(crier.get("/livez").await.unwrap().0, 200);
     let told = settle(&crier, &objects).await;
     assert_eq!(outline(&told[before..]), [("deleted", "gone")]);
 }

@@ -39,9 +39,12 @@ routes:
         world
     }
 
-    /// What the cluster will forget is told.
+    /// What the cluster will forget is told: more than an API server writes when it starts.
     async fn write_and_settle(&self) {
         self.cluster.copy_etcd();
+        for replicas in 100..200 {
+            self.objects.scale("changed", replicas).await;
+        }
         self.objects.scale("changed", 5).await;
         self.objects.delete("revived").await;
         self.objects.create("forgotten").await;
@@ -143,6 +146,9 @@ async fn a_cluster_that_was_put_back_while_crier_was_down_is_noticed_though_its_
     }
     world.objects.create("new").await;
     world.crier.start();
+    // One comes by itself some seconds after a start.
+    world.crier.until("it has begun", LIMIT, |status| status["starting"].is_null()).await;
+    world.crier.command("audit", &[]).await;
     world.until_noticed(2).await;
     let after = world.settle().await;
     // A watch may have told of what came after the old mark before the comparison did.
