@@ -298,7 +298,7 @@ async fn bursts_are_merged_within_their_bounds_and_the_last_state_is_always_told
     assert!(again[0]["uid"] == again[1]["uid"] && again[1]["uid"] != again[2]["uid"]);
 }
 
-/// Requests of crier in the API server's audit log, but for those whose answers go on.
+/// Requests of crier in the API server's audit log.
 fn requests_of_crier(log: &std::path::Path) -> Vec<Value> {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
