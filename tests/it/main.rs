@@ -6,13 +6,20 @@
 #[allow(dead_code, unused_imports, reason = "the other tests use the rest")]
 mod support;
 
+mod audit;
 mod conformance;
 mod crashes;
+mod definitions;
 mod downtime;
 mod four_sinks;
 mod kafka_outage;
 mod lists;
+mod namespaces;
 mod nats;
 mod parked;
+mod peers;
 mod refusals;
+mod rewind;
+mod selections;
+mod states;
 mod webhook_faults;

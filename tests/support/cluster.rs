@@ -91,6 +91,12 @@ impl Cluster {
         self.api_server = Some(process);
     }
 
+    /// From the next start on the API server knows this user by another token.
+    pub(crate) fn set_token(&self, user: &str, token: &str) {
+        let tokens = fs::read_to_string(self.file("tokens.csv")).unwrap();
+        fs::write(self.file("tokens.csv"), tokens.replace(&format!("{user}-token,"), &format!("{token},"))).unwrap();
+    }
+
     /// Kills the API server; what clients read is cut off. Its watch history is gone.
     pub(crate) fn kill_api_server(&mut self) {
         self.api_server = None;

@@ -9,6 +9,12 @@ pub(crate) fn what(event: &Value) -> &str {
     event["type"].as_str().unwrap().rsplit('.').next().unwrap()
 }
 
+/// What each event says of which object, but for the mark's.
+pub(crate) fn outline(events: &[Value]) -> Vec<(&str, &str)> {
+    let of = |event| (what(event), event["name"].as_str().unwrap());
+    events.iter().filter(|event| event["name"] != "mark").map(of).collect()
+}
+
 /// Lines of structured events; a line that a kill has torn is nobody's.
 pub(crate) fn parse_lines(text: &str) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

@@ -53,6 +53,11 @@ impl Crier {
 
     /// Starts the process; does not wait for anything.
     pub(crate) fn start(&mut self) {
+        self.start_with(&[]);
+    }
+
+    /// The same, with more arguments.
+    pub(crate) fn start_with(&mut self, arguments: &[&str]) {
         assert!(self.process.is_none(), "it runs already");
         let open = |path: &Path| File::options().append(true).create(true).open(path).unwrap();
         let log = self.file("log");
@@ -61,10 +66,35 @@ impl Crier {
             .args(["run", "--log-format", "json", "--config"])
             .arg(self.file("crier.yaml"))
             .args(&self.arguments)
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(open(&self.file("stdout")))
             .stderr(open(&log));
         self.process = Some(Process::start_with_output(&mut command, &log));
+    }
+
+    /// Starts a process that cannot begin: its exit code, and what it says for people.
+    pub(crate) async fn fail_with(&mut self, arguments: &[&str]) -> (i32, String) {
+        let before = fs::read(self.file("log")).unwrap_or_default().len();
+        self.start_with(arguments);
+        let began = Instant::now();
+        while self.is_running() {
+            assert!(began.elapsed() < TERMINATION, "it runs:\n{}", self.end_of_log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let status = self.process.take().expect("it was started").child.wait().unwrap();
+        let log = fs::read_to_string(self.file("log")).unwrap();
+        let said: Vec<&str> = log[before..].lines().filter(|line| !line.starts_with('{')).collect();
+        (status.code().expect("it exits by itself"), said.join("\n"))
+    }
+
+    /// Runs another command on the same configuration: its exit code, its output and its errors.
+    pub(crate) async fn command(&self, name: &str, arguments: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crier"));
+        command.arg(name).arg("--config").arg(self.file("crier.yaml")).args(arguments);
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().expect("it exits by itself"), text(output.stdout), text(output.stderr))
     }
 
     /// Kills it with -9.

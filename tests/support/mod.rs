@@ -22,7 +22,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) use cluster::Cluster;
-pub(crate) use consumer::{Consumer, agrees, newest, parse_lines, what};
+pub(crate) use consumer::{Consumer, agrees, newest, outline, parse_lines, what};
 pub(crate) use crier::Crier;
 #[cfg(all(feature = "kafka", feature = "nats"))]
 pub(crate) use everything::{Everything, SINKS, event_of};
