@@ -182,11 +182,11 @@ impl Run {
             }
             self.now += milliseconds(20);
         }
-        for route in 0..self.all_routes.len() {
+        for (route, told_before) in before.into_iter().enumerate() {
             let selected = self.world.selected(&self.plan_of_all(), route).contains_key(&key);
             let wait = self.all_routes[route].max_wait + milliseconds(200);
             let least = (self.now - began).as_millis() / wait.as_millis() / 3;
-            let told = self.sinks[route].events - before[route];
+            let told = self.sinks[route].events - told_before;
             if selected && (told as u128) < least {
                 self.violate(format!(
                     "P5: route-{route} was told {told} times of a busy key, {least} at least were due"

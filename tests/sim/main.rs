@@ -3,6 +3,8 @@
 //!
 //! `make sim SEED=n` replays one with a trace, `make sim-soak` runs until it is stopped.
 
+#![allow(clippy::print_stdout, reason = "traces and figures are for whoever runs it")]
+
 mod answers;
 mod client;
 mod faults;

@@ -121,7 +121,7 @@ impl Run {
             moods,
             starts: 0,
             seed,
-            faults_on: seed % 8 != 0,
+            faults_on: !seed.is_multiple_of(8),
             traced,
             outcome: Outcome::default(),
             rewinds: audits && !silent,
@@ -277,12 +277,11 @@ impl Run {
 
     fn step(&mut self) {
         match self.random.random_range(0..100) {
-            0..=17 => {
-                if self.world.defined {
-                    let written = self.world.write(&mut self.random, self.now);
-                    self.trace(|| written);
-                }
+            0..=17 if self.world.defined => {
+                let written = self.world.write(&mut self.random, self.now);
+                self.trace(|| written);
             }
+            0..=17 => {}
             18..=37 => self.step_request(),
             38..=55 => self.step_stream(),
             56..=67 => self.step_save(),
