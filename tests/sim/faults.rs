@@ -60,7 +60,12 @@ const FAULTS: [Fault; 24] = [
 
 /// The fault that a run has more of than of others, if any: what it takes several of happens in some run.
 pub(crate) fn favourite(random: &mut StdRng) -> Option<Fault> {
-    random.random_bool(0.7).then(|| FAULTS[random.random_range(0..FAULTS.len())])
+    let frequent = [Fault::Rewind, Fault::LiveEdit][random.random_range(0..2)];
+    match random.random_range(0..10) {
+        0..=2 => None,
+        3..=5 => Some(frequent),
+        _ => Some(FAULTS[random.random_range(0..FAULTS.len())]),
+    }
 }
 
 impl Run {
@@ -183,13 +188,19 @@ impl Run {
     }
 
     fn edit_live(&mut self) {
-        let namespaces = self.namespaces();
         let index = self.random.random_range(0..self.joined.len());
-        if self.all_routes[self.joined[index]].namespaces == namespaces {
+        // Often it is an edit taken back.
+        let namespaces = match self.edited.take() {
+            Some((route, before)) if route == self.joined[index] && self.random.random_bool(0.7) => before,
+            _ => self.namespaces(),
+        };
+        let route = self.joined[index];
+        let before = std::mem::replace(&mut self.all_routes[route].namespaces, namespaces.clone());
+        if before == namespaces {
             return;
         }
         self.fault("an edited selection");
-        self.all_routes[self.joined[index]].namespaces = namespaces.clone();
+        self.edited = Some((route, before));
         if let Some(crier) = &mut self.crier {
             crier.edit(index, namespaces);
         }

@@ -54,6 +54,10 @@ pub(crate) struct Run {
     pub(crate) outcome: Outcome,
     pub(crate) rewinds: bool,
     pub(crate) favourite: Option<Fault>,
+    fault_rate: f64,
+    write_rate: f64,
+    /// The last live edit: which route selected what before it.
+    pub(crate) edited: Option<(usize, Namespaces)>,
     /// The sink that takes nothing.
     pub(crate) down: Option<usize>,
 }
@@ -126,6 +130,10 @@ impl Run {
             outcome: Outcome::default(),
             rewinds: audits && !silent,
             down: None,
+            // Much happens between faults, or little.
+            fault_rate: [0.15, 0.4, 1.0][random.random_range(0..3)],
+            write_rate: [0.2, 1.0, 1.0][random.random_range(0..3)],
+            edited: None,
             favourite: faults::favourite(&mut random),
             random,
         }
@@ -277,7 +285,7 @@ impl Run {
 
     fn step(&mut self) {
         match self.random.random_range(0..100) {
-            0..=17 if self.world.defined => {
+            0..=17 if self.world.defined && self.random.random_bool(self.write_rate) => {
                 let written = self.world.write(&mut self.random, self.now);
                 self.trace(|| written);
             }
@@ -287,7 +295,7 @@ impl Run {
             56..=67 => self.step_save(),
             68..=82 => self.step_delivery(),
             83..=92 => self.pass(),
-            _ if self.faults_on => self.step_fault(),
+            _ if self.faults_on && self.random.random_bool(self.fault_rate) => self.step_fault(),
             _ => {}
         }
     }
