@@ -114,19 +114,6 @@ fn what_was_attempted_before_a_rewind_is_told_whatever_its_fingerprint() {
 }
 
 #[test]
-fn an_answer_from_the_clusters_earlier_life_is_not_believed() {
-    let owed = super::script::owed(Uid::new("uid-1"), 19);
-    let mut script = Script::resuming(vec![(key(), KeyRecord { owed: Some(owed), ..KeyRecord::default() })]);
-    assert_eq!(script.run(), [Action::Probe, Action::Fetch { key: key() }]);
-    script.engine.handle_probed(script.now, Ok(version(15)));
-    assert_eq!(script.run(), [LIST]);
-    script.engine.handle_list_item(script.now, &object("a", 1, 12, 5), &[Some(5)]);
-    script.engine.handle_fetched(script.now, &key(), Fetched::Found(object("a", 1, 19, 9), vec![Some(9)]));
-    script.engine.handle_list_finished(script.now, version(15));
-    assert_eq!(script.told_among_others(), [(What::Created, 12)]);
-}
-
-#[test]
 fn an_audit_tells_what_no_watch_has_told_of_and_counts_it() {
     let record = KeyRecord { told: Some(told(1, 12, 7)), ..KeyRecord::default() };
     let mut script = followed(record);

@@ -26,6 +26,8 @@ mod settings;
 mod view;
 
 #[cfg(test)]
+mod answer_promises;
+#[cfg(test)]
 mod budget_promises;
 #[cfg(test)]
 mod epoch_promises;

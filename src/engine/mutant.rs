@@ -105,6 +105,12 @@ impl Mutant {
     ];
 }
 
+impl Mutant {
+    /// Those that take more luck than a few thousand simulated runs have: scripts in virtual time hold these.
+    pub const SCRIPTED: [Self; 4] =
+        [Self::ListBesideWatch, Self::IdsWithoutEpoch, Self::AnswerBeforeQuestion, Self::FetchFromEarlierEpoch];
+}
+
 #[cfg(debug_assertions)]
 thread_local! {
     static PLANTED: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };

@@ -133,7 +133,7 @@ fn every_named_mutant_is_caught() {
     }
     let wanted = std::env::var("CRIER_SIM_MUTANT").ok();
     let mut survivors = Vec::new();
-    for mutant in Mutant::ALL {
+    for mutant in Mutant::ALL.into_iter().filter(|mutant| !Mutant::SCRIPTED.contains(mutant)) {
         if wanted.as_ref().is_some_and(|wanted| *wanted != format!("{mutant:?}")) {
             continue;
         }
