@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "traces and figures are for whoever runs it")]
 
 mod answers;
+mod bounds;
 mod client;
 mod faults;
 mod healing;
