@@ -6,8 +6,10 @@ SHELL := /usr/bin/env bash
 CRIER_CACHE ?= $(HOME)/.cache/crier
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CRIER_CACHE)/tools/bin/cargo-deny
+CARGO_FUZZ_VERSION := 0.13.2
+CARGO_FUZZ := $(CRIER_CACHE)/tools/bin/cargo-fuzz
 
-.PHONY: help prerequisites demo servers test bench check advisories sim sim-soak chaos
+.PHONY: help prerequisites demo servers test bench check advisories sim sim-soak chaos fuzz
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -41,6 +43,12 @@ SECONDS ?= 900
 chaos: prerequisites servers ## Break everything around crier and crier itself for SECONDS (900); CRIER_CHAOS_SEED=n repeats
 	CRIER_CHAOS_SECONDS=$(SECONDS) cargo test --locked --test chaos
 
+FUZZ_SECONDS ?= 60
+fuzz: $(CARGO_FUZZ) ## Fuzz what reads bytes that others wrote, each target for FUZZ_SECONDS (60)
+	@for target in lines metadata records versions; do \
+		RUSTC_BOOTSTRAP=1 $(CARGO_FUZZ) run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; \
+	done
+
 check: prerequisites $(CARGO_DENY) ## Format, lints, documentation, licences and sources of all dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -54,3 +62,6 @@ advisories: $(CARGO_DENY) ## Check the dependencies against the advisory databas
 
 $(CARGO_DENY):
 	CARGO_TARGET_DIR="$(CRIER_CACHE)/tools/target" cargo install cargo-deny --quiet --locked --version $(CARGO_DENY_VERSION) --root "$(CRIER_CACHE)/tools"
+
+$(CARGO_FUZZ):
+	CARGO_TARGET_DIR="$(CRIER_CACHE)/tools/target" cargo install cargo-fuzz --quiet --locked --version $(CARGO_FUZZ_VERSION) --root "$(CRIER_CACHE)/tools"

@@ -14,7 +14,7 @@ use crate::model::{AuditResult, Difference, FeedAudit, OwedState};
 const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Audits all feeds that serve this route (by its name or its full name), or all.
+/// Audits all feeds, and waits for those that serve this route (by its name or its full name), or for all.
 pub(super) async fn audit(
     board: Arc<Board>,
     wanted: Arc<watch::Sender<u64>>,
@@ -24,7 +24,12 @@ pub(super) async fn audit(
         |name: &str| route.as_ref().is_none_or(|route| name == route || name.split('/').next() == Some(route));
     let before: Vec<Option<u64>> = board.audits().into_iter().map(|audit| audit.number()).collect();
     let names = board.routes();
-    if !names.iter().flatten().any(|name| concerns(name)) {
+    if names.iter().all(Vec::is_empty) {
+        return Err("crier has not begun to read the cluster yet; ask again when its status says so".to_owned());
+    }
+    // A feed that has not begun has no routes yet, and a hindrance to tell.
+    let concerned = |names: &[String]| route.is_none() || names.iter().any(|name| concerns(name));
+    if !names.iter().any(|names| concerned(names)) {
         let mut known: Vec<&str> = names.iter().flatten().filter_map(|name| name.split('/').next()).collect();
         known.sort_unstable();
         known.dedup();
@@ -34,11 +39,12 @@ pub(super) async fn audit(
     let deadline = Instant::now() + PATIENCE;
     loop {
         let audits = board.audits();
-        let waits =
-            audits.iter().zip(&before).any(|(audit, before)| audit.number() <= *before && audit.hindrance.is_none());
+        let mut asked = audits.iter().zip(&before).zip(&names);
+        let waits = asked
+            .any(|((audit, before), names)| concerned(names) && audit.number() <= *before && audit.hindrance.is_none());
         if !waits || Instant::now() >= deadline {
             let feeds = audits.into_iter().zip(&before).zip(&names);
-            let feeds = feeds.filter(|(_, names)| names.iter().any(|name| concerns(name)));
+            let feeds = feeds.filter(|(_, names)| concerned(names));
             let found = feeds.map(|((audit, before), names)| {
                 let done = audit.report.as_ref().filter(|report| Some(report.number) > *before);
                 match done {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::encoding::tests::key_record;
+use super::encoding_promises::key_record;
 use super::*;
 use crate::model::{ResourceVersion, RouteRecord, Sequence};
 

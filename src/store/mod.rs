@@ -5,6 +5,10 @@
 
 mod disk;
 mod encoding;
+#[cfg(test)]
+mod encoding_promises;
+#[cfg(fuzzing)]
+mod fuzzing;
 mod memory;
 
 #[cfg(test)]
@@ -22,6 +26,8 @@ use crate::model::{Epoch, FeedRecord, Key, RouteState, Save, Sequence};
 
 pub use disk::{DiskStore, OpenOptions};
 pub use encoding::DecodeError;
+#[cfg(fuzzing)]
+pub use fuzzing::fuzz_records;
 pub use memory::MemoryStore;
 
 /// Who a store belongs to and how it marks its events.
