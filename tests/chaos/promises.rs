@@ -265,7 +265,8 @@ fn identity(holdings: &[Holding], truth: &Truth) -> Vec<String> {
             let place = event.version == known.version && (event.epoch() == known.epoch() || !one_route);
             let inferred = event.is_gone() && (event.inferred || known.inferred);
             let seen_otherwise = event.is_deletion() && !one_route;
-            let bare = event.is_deletion() && (!event.whole || !known.whole);
+            // A selected route has the last state that it selected.
+            let bare = event.is_deletion() && (!event.whole || !known.whole) || seen_otherwise;
             let twice = event.is_deletion() && truth.history.was_revived(&event.key, &event.uid);
             let same = (place || inferred || seen_otherwise) && (event.content == known.content || bare);
             if !alike || !(same || twice) {

@@ -120,16 +120,8 @@ impl World {
         }
         let began = Instant::now();
         let mut shown = String::from("crier did not answer");
-        while rewound {
-            let (code, found, errors) = self.crier.command("audit", &[]).await;
-            trace.note(&format!("an audit ends with {code}: {}{}", found.replace('\n', "; "), errors.trim()));
-            if code == 0 {
-                break;
-            }
-            if began.elapsed() > SETTLE {
-                return Err(format!("no audit finds everything in order: {found}{errors}"));
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+        if rewound {
+            self.audit(trace, began).await?;
         }
         while began.elapsed() < SETTLE {
             if let Some(status) = self.crier.status().await {
@@ -141,6 +133,21 @@ impl World {
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
         Err(format!("after {} s with everything healed: {shown}", SETTLE.as_secs()))
+    }
+
+    /// Asks crier to compare until that finds everything in order.
+    async fn audit(&self, trace: &Trace, began: Instant) -> Result<(), String> {
+        loop {
+            let (code, found, errors) = self.crier.command("audit", &[]).await;
+            trace.note(&format!("an audit ends with {code}: {}{}", found.replace('\n', "; "), errors.trim()));
+            if code == 0 {
+                return Ok(());
+            }
+            if began.elapsed() > SETTLE {
+                return Err(format!("no audit finds everything in order: {found}{errors}"));
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
     }
 
     /// Changes an object that every route reads; whoever has read up to the version has read all that happened before.
