@@ -251,3 +251,16 @@ fn kinds_of_a_selection_are_found_where_there_is_none() {
         (events[5].what, events[5].id) = ("entered".to_owned(), events[5].id.replace("created", "entered"));
     });
 }
+
+#[test]
+fn epochs_that_do_not_fit_the_ids_are_found() {
+    let rewound = |epoch: u64, suffix: &'static str| {
+        move |events: &mut Vec<Event>| {
+            events[5].sequence = sequence(epoch, 14);
+            events[5].id.push_str(suffix);
+        }
+    };
+    breaks(&[], rewound(2, "-e1"));
+    breaks(&["P4"], rewound(2, ""));
+    breaks(&["P4"], rewound(1, "-e1"));
+}
