@@ -40,7 +40,9 @@ pub(crate) struct Holding {
     /// Whether a delivery is given up only when the process ends: a file is written by the process itself, and Kafka's
     /// client keeps what it was given until it is answered.
     pub(crate) in_process: bool,
-    /// Whether the route has a selector: what leaves the selection is told as deleted.
+    /// Whether each delivery is answered at once: nothing is under way but in the moment in which the process ends.
+    pub(crate) prompt: bool,
+    /// Whether the route has a selector, so that objects leave and enter it.
     pub(crate) selected: bool,
     pub(crate) events: Vec<Event>,
 }
@@ -70,6 +72,18 @@ impl Holding {
             lanes.entry(&event.key).or_default().push(event);
         }
         lanes.into_iter().map(|(key, events)| Lane { key, events }).collect()
+    }
+
+    /// How many rewinds crier had noticed of the kind of this key, as far as it has told anything since.
+    pub(crate) fn noticed(&self, key: &str) -> usize {
+        let kind = |key: &str| key.split('/').next().unwrap_or_default().to_owned();
+        let events = self.events.iter().filter(|event| kind(&event.key) == kind(key));
+        events.filter_map(Event::rewinds).max().unwrap_or_default() as usize
+    }
+
+    /// Whether an answer may have been lost between these two: the first may be told again, or as if it never was.
+    pub(crate) fn may_doubt(&self, earlier: &Event, later: &Event, truth: &Truth) -> bool {
+        !self.prompt || truth.died_between(earlier.made, later.made)
     }
 
     /// How many events the sink had before, by their ids.

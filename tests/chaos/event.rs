@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use super::support::what;
 
+/// What a reference has.
+const REFERENCE: [&str; 6] = ["apiVersion", "kind", "namespace", "name", "uid", "resourceVersion"];
+
 /// One event that a sink holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
@@ -18,7 +21,7 @@ pub(crate) struct Event {
     pub(crate) inferred: bool,
     /// When crier made it, which it does for each attempt.
     pub(crate) made: Timestamp,
-    /// Whether it has the object, not only a reference to it.
+    /// Whether it shows anything of the object, not only a reference to it.
     pub(crate) whole: bool,
     /// What it says of the object, as `content_of` has it.
     pub(crate) content: String,
@@ -42,7 +45,7 @@ impl Event {
             sequence: text("sequence"),
             inferred: event["inferred"] == "true",
             made: text("recordedtime").parse().unwrap(),
-            whole: event["data"]["metadata"].is_object(),
+            whole: event["data"].as_object().is_none_or(|data| data.keys().any(|name| !REFERENCE.contains(&&**name))),
             content: content_of(&event["data"]),
             essence: content_of(&essence),
         }
@@ -50,6 +53,46 @@ impl Event {
 
     pub(crate) fn is_deletion(&self) -> bool {
         self.what == "deleted"
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.what == "left"
+    }
+
+    /// Whether a consumer holds nothing of the object after it.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_deletion() || self.has_left()
+    }
+
+    /// Whether it tells of an object of which the sink was not told before, or not any more.
+    pub(crate) fn is_first(&self) -> bool {
+        matches!(&*self.what, "created" | "observed" | "entered")
+    }
+
+    /// How many rewinds its id tells of; `None` if the id is not made as the documents say.
+    pub(crate) fn rewinds(&self) -> Option<u32> {
+        let Self { id, uid, version, what, .. } = self;
+        let rest = id.strip_prefix(&**uid)?.strip_prefix('-')?;
+        let rest = match &**what {
+            "deleted" => rest.strip_prefix("deleted")?,
+            "left" => rest.strip_prefix(&*format!("{version}-left"))?,
+            _ => {
+                let (fingerprint, rest) = rest.strip_prefix(&*format!("{version}-{what}-"))?.split_at_checked(16)?;
+                fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(rest)?
+            }
+        };
+        if rest.is_empty() {
+            return Some(0);
+        }
+        rest.strip_prefix("-e")?.parse().ok().filter(|rewinds| *rewinds > 0)
+    }
+
+    /// Whether its sequence is made of an epoch and its version, and of a `d` where it has to be.
+    pub(crate) fn is_in_order(&self) -> bool {
+        let place = self.sequence.strip_suffix('d');
+        let must = self.is_deletion() && self.inferred;
+        let (epoch, version) = place.unwrap_or(&self.sequence).split_once('-').unwrap_or_default();
+        (place.is_some() || !must) && epoch.len() == 10 && version == format!("{:020}", self.version)
     }
 
     /// Which life of the cluster's counter it is of.
@@ -70,6 +113,12 @@ pub(crate) fn content_of(object: &Value) -> String {
     remove(&mut object, "managedFields");
     remove(&mut object, "resourceVersion");
     object.to_string()
+}
+
+/// Whether the route `chosen` selects an object with this content.
+pub(crate) fn is_selected(content: &str) -> bool {
+    let object: Value = serde_json::from_str(content).unwrap_or_default();
+    object["metadata"]["labels"]["tier"] == "prod"
 }
 
 fn remove(object: &mut Value, name: &str) {

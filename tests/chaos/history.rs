@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::event::{Event, content_of};
+use super::event::{Event, content_of, is_selected};
 
 const PREFIX: &str = "/registry/example.com/";
 
@@ -22,6 +22,19 @@ pub(crate) struct State {
     pub(crate) uid: String,
     /// `None` for a deletion.
     pub(crate) content: Option<String>,
+}
+
+impl State {
+    /// Whether it is an object that the route `chosen` does not select.
+    pub(crate) fn is_outside(&self) -> bool {
+        self.content.as_ref().is_some_and(|content| !is_selected(content))
+    }
+}
+
+/// The states of one incarnation.
+fn states_of<'a>(life: &'a Life, key: &str, uid: &'a str) -> impl Iterator<Item = (u128, &'a State)> + use<'a> {
+    let states = life.get(key).into_iter().flatten();
+    states.map(|(at, state)| (*at, state)).filter(move |(_, state)| state.uid == uid)
 }
 
 /// The states of every key by resourceVersion.
@@ -53,6 +66,52 @@ impl History {
             (state.uid == deletion.uid).then(|| state.content.as_ref() == Some(&deletion.content))
         };
         self.lives.iter().filter_map(last).any(|same| same)
+    }
+
+    /// How often etcd was put back.
+    pub(crate) fn rewinds(&self) -> usize {
+        self.lives.len() - 1
+    }
+
+    /// Whether this incarnation was deleted, or did not exist any more when etcd had been put back.
+    pub(crate) fn was_gone(&self, key: &str, uid: &str) -> bool {
+        let ends = self.lives.iter().map(|life| states_of(life, key, uid).last());
+        ends.skip_while(Option::is_none).any(|end| end.is_none_or(|(_, state)| state.content.is_none()))
+    }
+
+    /// Whether etcd was put back to where this incarnation, which was deleted, still existed.
+    pub(crate) fn was_revived(&self, key: &str, uid: &str) -> bool {
+        let deleted = |life| states_of(life, key, uid).find(|(_, state)| state.content.is_none()).map(|(at, _)| at);
+        let known = self.lives.iter().filter(|life| states_of(life, key, uid).next().is_some());
+        let deletions: Vec<_> = known.map(deleted).collect();
+        deletions.windows(2).any(|pair| pair[0].is_some() && pair[0] != pair[1])
+    }
+
+    /// Whether a version of this incarnation stands for two states: it came again after etcd was put back.
+    pub(crate) fn is_ambiguous(&self, event: &Event) -> bool {
+        let mut states = self.at(&event.key, event.version).filter(|state| state.uid == event.uid);
+        let first = states.next();
+        states.any(|state| first.is_some_and(|first| first.content != state.content))
+    }
+
+    /// Whether the object was outside of the selection at this version or later, or once etcd had been put back.
+    pub(crate) fn had_left_since(&self, event: &Event) -> bool {
+        let states = |life| states_of(life, &event.key, &event.uid);
+        let from = self.lives.iter().position(|life| states(life).any(|(at, _)| at == event.version));
+        let Some(from) = from else { return false };
+        self.lives[from..].iter().enumerate().any(|(number, life)| {
+            states(life).any(|(at, state)| (number > 0 || at >= event.version) && state.is_outside())
+        })
+    }
+
+    /// Whether the object existed before it was as this event tells, and was outside of the selection. Until a rewind is
+    /// noticed, it may also be new to crier because the counter had passed its creation.
+    pub(crate) fn had_existed(&self, event: &Event, selected: bool) -> bool {
+        self.lives.iter().enumerate().any(|(number, life)| {
+            let states = |until| states_of(life, &event.key, &event.uid).take_while(move |(at, _)| *at < until);
+            let is_of = states(event.version + 1).any(|(at, _)| at == event.version);
+            is_of && states(event.version).any(|(_, state)| number > 0 || selected && state.is_outside())
+        })
     }
 
     /// How many states and deletions there were.

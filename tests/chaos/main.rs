@@ -73,7 +73,7 @@ async fn run(settings: Settings) -> Report {
     lanes::run(&plan, &mut world, &trace).await;
     let writes = writer.stop().await;
     let healed = Instant::now();
-    let settled = world.settle(&trace).await;
+    let settled = world.settle(&trace, settings.rewind).await;
     let settling = healed.elapsed();
     let (holdings, truth) = world.look(&trace).await;
     // The drain comes last: what it might still tell is no longer looked at, only that it ends well.

@@ -21,12 +21,20 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
+fn sequence(epoch: u64, version: u128) -> String {
+    format!("{epoch:010}-{version:020}")
+}
+
 /// An event whose content is its version's, made at the second of its version.
 fn event(key: &str, uid: &str, version: u128, what: &str) -> Event {
     // A deletion has the state before it.
     let content = content(version as u64 - u64::from(what == "deleted"));
-    let id = if what == "deleted" { format!("{uid}-deleted") } else { format!("{uid}-{version}-{what}") };
-    let sequence = format!("1-{version:020}");
+    let id = match what {
+        "deleted" => format!("{uid}-deleted"),
+        "left" => format!("{uid}-{version}-left"),
+        _ => format!("{uid}-{version}-{what}-{version:016x}"),
+    };
+    let sequence = sequence(1, version);
     let (key, uid, what, made) = (key.to_owned(), uid.to_owned(), what.to_owned(), at(version as i64));
     Event {
         key,
@@ -75,7 +83,7 @@ fn events() -> Vec<Event> {
 }
 
 fn found(in_process: bool, events: Vec<Event>, truth: &Truth) -> Vec<String> {
-    promises::all(&[Holding { sink: "sink", in_process, selected: false, events }], truth)
+    promises::all(&[Holding { sink: "sink", in_process, prompt: in_process, selected: false, events }], truth)
 }
 
 /// Fails unless exactly these promises are named.
@@ -96,7 +104,7 @@ fn a_sink_that_was_told_everything_breaks_nothing() {
     breaks(&[], |events| {
         let deletion = &mut events[4];
         (deletion.version, deletion.inferred) = (12, true);
-        deletion.sequence = format!("1-{:020}d", 12);
+        (deletion.sequence, deletion.whole) = (sequence(1, 12) + "d", false);
     });
 }
 
@@ -134,9 +142,10 @@ fn what_was_given_up_and_applied_late_is_tolerated_where_there_is_another_side()
 #[test]
 fn a_deletion_that_is_not_told_is_found() {
     breaks(&["P2", "P3"], |events| drop(events.remove(4)));
-    breaks(&["P1", "P3"], |events| {
+    // It was never gone, either.
+    breaks(&["P1", "P3", "P4"], |events| {
         events.push(event(KEY, "b", 14, "deleted"));
-        events[6].inferred = true;
+        (events[6].inferred, events[6].whole) = (true, false);
         events[6].sequence.push('d');
     });
 }
@@ -146,7 +155,7 @@ fn ids_that_are_not_what_they_stand_for_are_found() {
     breaks(&["P4"], |events| events[3].id = events[2].id.clone());
     breaks(&["P4"], |events| {
         let mut again = events[3].clone();
-        again.id.push('x');
+        again.id = again.id.replace("-000", "-fff");
         again.essence.push('x');
         events.insert(4, again);
     });
@@ -161,4 +170,97 @@ fn events_without_a_change_are_found() {
         let essence = events[2].essence.clone();
         events[3].essence = essence;
     });
+}
+
+/// What a selected route is told of an object that left, came in again, left, and was deleted: nothing more.
+fn selected() -> (Vec<Event>, Truth) {
+    let content = |version: u64| {
+        let labels = if [11, 13].contains(&version) { json!({}) } else { json!({"tier": "prod"}) };
+        content_of(&json!({"metadata": {"name": "one", "labels": labels}, "spec": {"value": version}}))
+    };
+    let told = |version: u128, what: &str| {
+        let mut event = event(KEY, "a", version, what);
+        event.whole = what != "left";
+        event.content = if event.whole { content(version as u64) } else { "{}".to_owned() };
+        event.essence = event.content.clone();
+        event
+    };
+    let state = |version| (u128::from(version), State { uid: "a".to_owned(), content: Some(content(version)) });
+    let states = BTreeMap::from([10, 11, 12, 13].map(state));
+    let there = Present { uid: "a".to_owned(), version: 13, content: content(13), selected: false };
+    let truth = Truth {
+        present: BTreeMap::from([(KEY.to_owned(), there)]),
+        untouched: BTreeSet::new(),
+        history: History::of(vec![Life::from([(KEY.to_owned(), states)])]),
+        deaths: Vec::new(),
+    };
+    (vec![told(10, "created"), told(11, "left"), told(12, "entered"), told(13, "left")], truth)
+}
+
+/// Fails unless exactly these promises are named of the selected route.
+fn breaks_selected(expected: &[&str], change: impl FnOnce(&mut Vec<Event>, &mut Truth)) {
+    let (mut events, mut truth) = selected();
+    change(&mut events, &mut truth);
+    let found =
+        promises::all(&[Holding { sink: "sink", in_process: true, prompt: true, selected: true, events }], &truth);
+    let named: BTreeSet<&str> = found.iter().filter_map(|text| text.split(": ").nth(1)).collect();
+    assert_eq!(named, expected.iter().copied().collect(), "{found:#?}");
+}
+
+#[test]
+fn what_leaves_and_enters_a_selection_breaks_nothing() {
+    breaks_selected(&[], |_, _| {});
+    // Deleted outside of the selection.
+    breaks_selected(&[], |_, truth| {
+        truth.present.clear();
+        let deletion = State { uid: "a".to_owned(), content: None };
+        truth.history.lives[0].get_mut(KEY).unwrap().insert(14, deletion);
+    });
+}
+
+#[test]
+fn what_is_wrong_about_a_selection_is_found() {
+    // It has not left, but is told so; or has, and is not; or is not gone.
+    breaks_selected(&["P1", "P3"], |events, _| drop(events.pop()));
+    breaks_selected(&["P3", "P4"], |events, _| {
+        (events[3].what, events[3].id, events[3].inferred) = ("deleted".to_owned(), "a-deleted".to_owned(), true);
+        events[3].sequence.push('d');
+    });
+    breaks_selected(&["P4"], |events, _| {
+        events.remove(1);
+        (events[1].what, events[1].id) = ("left".to_owned(), "a-12-left".to_owned());
+        (events[1].whole, events[1].content) = (false, "{}".to_owned());
+        events.pop();
+    });
+    // What is outside is shown; what left is updated; what had not existed has entered; an id is of another form.
+    breaks_selected(&["P4"], |events, _| events[3].whole = true);
+    breaks_selected(&["P4"], |events, _| {
+        (events[2].what, events[2].id) = ("updated".to_owned(), events[2].id.replace("entered", "updated"));
+    });
+    breaks_selected(&["P4"], |events, _| {
+        (events[0].what, events[0].id) = ("entered".to_owned(), events[0].id.replace("created", "entered"));
+    });
+    breaks_selected(&["P4"], |events, _| events[3].id.push('x'));
+    // It left once, and is told twice.
+    breaks_selected(&["P4", "P6"], |events, _| drop(events.remove(2)));
+}
+
+#[test]
+fn kinds_of_a_selection_are_found_where_there_is_none() {
+    breaks(&["P4"], |events| {
+        (events[5].what, events[5].id) = ("entered".to_owned(), events[5].id.replace("created", "entered"));
+    });
+}
+
+#[test]
+fn epochs_that_do_not_fit_the_ids_are_found() {
+    let rewound = |epoch: u64, suffix: &'static str| {
+        move |events: &mut Vec<Event>| {
+            events[5].sequence = sequence(epoch, 14);
+            events[5].id.push_str(suffix);
+        }
+    };
+    breaks(&[], rewound(2, "-e1"));
+    breaks(&["P4"], rewound(2, ""));
+    breaks(&["P4"], rewound(1, "-e1"));
 }

@@ -1,10 +1,10 @@
 //! The promises, held against what the sinks have. Each function finds what breaks one of them; none repairs or excuses
 //! more than its comment says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::checks::{Fall, Holding, Lane, Truth};
-use super::event::Event;
+use super::event::{Event, is_selected};
 
 /// Everything that breaks a promise.
 pub(crate) fn all(holdings: &[Holding], truth: &Truth) -> Vec<String> {
@@ -13,17 +13,19 @@ pub(crate) fn all(holdings: &[Holding], truth: &Truth) -> Vec<String> {
         let mut found = nothing_is_lost(holding, truth);
         found.extend(order(holding, truth));
         found.extend(deletions_are_told(holding, truth));
-        found.extend(kinds_of_events(holding));
+        found.extend(kinds_of_events(holding, truth));
+        found.extend(forms(holding));
         found.extend(states_are_real(holding, truth));
         found.extend(no_change_no_event(holding, truth));
         broken.extend(found.into_iter().map(|text| format!("{}: {text}", holding.sink)));
     }
-    broken.extend(identity(holdings));
+    broken.extend(identity(holdings, truth));
     broken
 }
 
 /// P1: whoever believes the last arrival, the highest sequence, or ids not seen before, holds what the cluster holds. For
-/// the first and the last of them, except where the very last arrival was overtaken on its way (see `order`).
+/// the first and the last of them, except where the very last arrival was overtaken on its way (see `order`); for the
+/// last, except where a rewind went unnoticed, so that a new state has an id that was seen.
 fn nothing_is_lost(holding: &Holding, truth: &Truth) -> Vec<String> {
     let lanes: BTreeMap<&str, Lane<'_>> = holding.lanes().into_iter().map(|lane| (lane.key, lane)).collect();
     let expected = |key: &str| truth.present.get(key).filter(|present| !holding.selected || present.selected);
@@ -38,12 +40,14 @@ fn nothing_is_lost(holding: &Holding, truth: &Truth) -> Vec<String> {
         let consumers =
             [("by arrival", lane.by_arrival()), ("by sequence", lane.by_sequence()), ("by ids", lane.by_id())];
         for (consumer, event) in consumers {
+            let unnoticed = holding.noticed(key) < truth.history.rewinds() && lane.by_arrival().id != event.id;
             let difference = match expected(key) {
                 _ if lane.ends_late(event) => continue,
-                None if event.is_deletion() => continue,
+                _ if consumer == "by ids" && unnoticed => continue,
+                None if event.is_gone() => continue,
                 None => "it is gone".to_owned(),
                 // A write that changes nothing that is told moves the version, and is no event.
-                Some(present) if !event.is_deletion() && event.uid == present.uid && same(event, &present.content) => {
+                Some(present) if !event.is_gone() && event.uid == present.uid && same(event, &present.content) => {
                     continue;
                 }
                 Some(present) => {
@@ -89,7 +93,7 @@ fn order(holding: &Holding, truth: &Truth) -> Vec<String> {
         }
         let mut ordered = lane.events.clone();
         ordered.sort_by(|one, other| one.sequence.cmp(&other.sequence));
-        for pair in ordered.windows(2).filter(|pair| pair[0].uid != pair[1].uid && !pair[0].is_deletion()) {
+        for pair in ordered.windows(2).filter(|pair| pair[0].uid != pair[1].uid && !pair[0].is_gone()) {
             let (before, after) = (pair[0].line(), pair[1].line());
             broken.push(format!(
                 "P2: {} has another incarnation\n      {after}\n    before the deletion of\n      {before}",
@@ -100,12 +104,14 @@ fn order(holding: &Holding, truth: &Truth) -> Vec<String> {
     broken
 }
 
-/// P3: of each incarnation that is told, the event of the highest sequence is `deleted` if and only if it is gone, or has
-/// left the selection.
+/// P3: of each incarnation that is told, the event of the highest sequence is `deleted` or `left` if and only if it is gone
+/// or has left the selection; and what is still there has not been told as `deleted`. What has left may be deleted later
+/// without a word. A cluster that was put back may hold, outside of the selection, what was told as `deleted`.
 fn deletions_are_told(holding: &Holding, truth: &Truth) -> Vec<String> {
     let mut broken = Vec::new();
     for lane in holding.lanes() {
-        let present = truth.present.get(lane.key).filter(|present| !holding.selected || present.selected);
+        let there = truth.present.get(lane.key);
+        let present = there.filter(|present| !holding.selected || present.selected);
         let mut newest: BTreeMap<&str, &Event> = BTreeMap::new();
         for event in lane.events.iter().copied() {
             let held = newest.entry(&event.uid).or_insert(event);
@@ -115,8 +121,13 @@ fn deletions_are_told(holding: &Holding, truth: &Truth) -> Vec<String> {
         }
         for (uid, event) in newest {
             let gone = present.is_none_or(|present| present.uid != uid);
-            if gone != event.is_deletion() {
-                let state = if gone { "is gone" } else { "is there" };
+            let exists = there.is_some_and(|there| there.uid == uid) && !truth.history.was_revived(lane.key, uid);
+            if gone != event.is_gone() || event.is_deletion() && exists {
+                let state = match (gone, exists) {
+                    (true, false) => "is gone",
+                    (true, true) => "is there outside of the selection",
+                    (false, _) => "is there",
+                };
                 let last = event.line();
                 broken.push(format!(
                     "P3: {} of {uid} {state}, and is told last as\n      {last}\n{}",
@@ -129,9 +140,11 @@ fn deletions_are_told(holding: &Holding, truth: &Truth) -> Vec<String> {
     broken
 }
 
-/// An incarnation is told first as created, observed or deleted, and never again as created once it was told as updated;
-/// by the order in which the events were made. With a selector it may come again, when its deletion was told.
-fn kinds_of_events(holding: &Holding) -> Vec<String> {
+/// An incarnation is told first as created, observed, entered or deleted, and never again as the first three once it was told
+/// as updated; by the order in which the events were made. After it has left it comes as new. What is not answered may be
+/// told again, or as if it had never been: only then is `left` the first of all, twice in a row, or followed by `updated`,
+/// and what was told as new told as new once more. After `deleted` nothing comes, unless the cluster was put back.
+fn kinds_of_events(holding: &Holding, truth: &Truth) -> Vec<String> {
     let mut broken = Vec::new();
     for lane in holding.lanes() {
         let mut sent = lane.events.clone();
@@ -139,13 +152,18 @@ fn kinds_of_events(holding: &Holding) -> Vec<String> {
         let mut last: BTreeMap<&str, &Event> = BTreeMap::new();
         for event in sent {
             let before = last.insert(&event.uid, event);
-            let first = matches!(&*event.what, "created" | "observed");
+            let first = event.is_first();
             let wrong = match before {
-                // The cluster was put back: what is there again is told again.
-                Some(before) if before.epoch() != event.epoch() => false,
+                None if event.has_left() => holding.prompt && truth.deaths.iter().all(|death| *death > event.made),
                 None => !first && !event.is_deletion(),
-                Some(before) if before.is_deletion() => !(event.is_deletion() || holding.selected && first),
-                Some(before) => first && matches!(&*before.what, "updated" | "deleting"),
+                // The cluster was put back: what is there again is told again.
+                Some(before) if before.rewinds() != event.rewinds() => false,
+                Some(before) if before.id == event.id => false,
+                Some(before) if before.is_deletion() => !first || !truth.history.was_revived(lane.key, &event.uid),
+                Some(before) if before.has_left() => {
+                    !first && !event.is_deletion() && !holding.may_doubt(before, event, truth)
+                }
+                Some(before) => first && !(before.is_first() && holding.may_doubt(before, event, truth)),
             };
             if wrong {
                 let before = before.map_or_else(|| "nothing".to_owned(), Event::line);
@@ -157,17 +175,59 @@ fn kinds_of_events(holding: &Holding) -> Vec<String> {
     broken
 }
 
-/// Nothing is told that never was: each event has a state of etcd's history, with its incarnation and its content.
+/// Ids and sequences are made as the documents say; of one kind of objects, what a later epoch tells has ids that tell of
+/// more rewinds. A deletion or a `left` that was inferred may bear an epoch from before.
+fn forms(holding: &Holding) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut epochs: BTreeMap<(&str, &str), (u32, &Event)> = BTreeMap::new();
+    for event in &holding.events {
+        let Some(rewinds) = event.rewinds().filter(|_| event.is_in_order()) else {
+            broken.push(format!("P4: {} has a form of its own: {}", event.key, event.line()));
+            continue;
+        };
+        if !event.is_gone() {
+            let kind = event.key.split('/').next().unwrap_or_default();
+            let (known, first) = *epochs.entry((kind, event.epoch())).or_insert((rewinds, event));
+            if known != rewinds {
+                let (first, event) = (first.line(), event.line());
+                broken.push(format!("P4: one epoch has two numbers\n      {first}\n      {event}"));
+            }
+        }
+    }
+    let epochs: Vec<_> = epochs.into_iter().collect();
+    for pair in epochs.windows(2) {
+        let [((kind, _), (earlier, one)), ((of, _), (later, other))] = pair else { continue };
+        if kind == of && later <= earlier {
+            let (one, other) = (one.line(), other.line());
+            broken.push(format!("P4: a later epoch does not tell of more rewinds\n      {one}\n      {other}"));
+        }
+    }
+    broken
+}
+
+/// Nothing is told that never was: each event has a state of etcd's history, with its incarnation and its content; what is
+/// told as deleted was gone, what is told as left was outside of the selection, what is told as entered had existed.
 fn states_are_real(holding: &Holding, truth: &Truth) -> Vec<String> {
     let mut broken = Vec::new();
     for event in &holding.events {
-        let found = truth.history.at(&event.key, event.version).any(|state| {
-            let content = state.content.as_ref();
-            // What leaves a selection is told as deleted at the version of the write that took it out.
-            let fits = match (event.is_deletion(), event.inferred || holding.selected) {
-                (true, false) => content.is_none() && (!event.whole || truth.history.was(event)),
-                (true, true) => true,
-                (false, _) => content == Some(&event.content),
+        let history = &truth.history;
+        let found = history.at(&event.key, event.version).any(|state| {
+            let shown = || state.content.as_ref() == Some(&event.content);
+            let inside = || !holding.selected || is_selected(&event.content);
+            let fits = match (&*event.what, event.inferred) {
+                // No body is invented.
+                ("deleted", true) => !event.whole && history.was_gone(&event.key, &event.uid),
+                ("deleted", false) => {
+                    // It may have left by this write, and be gone when crier looks.
+                    let gone_since = holding.selected && state.is_outside();
+                    (state.content.is_none() || gone_since && history.was_gone(&event.key, &event.uid))
+                        && (!event.whole || history.was(event) && inside())
+                }
+                // What is outside of the selection is nobody's to see.
+                ("left", true) => holding.selected && !event.whole && history.had_left_since(event),
+                ("left", false) => holding.selected && !event.whole && state.is_outside(),
+                ("entered", _) => shown() && inside() && history.had_existed(event, holding.selected),
+                (_, _) => shown() && inside(),
             };
             state.uid == event.uid && fits
         });
@@ -182,69 +242,80 @@ fn states_are_real(holding: &Holding, truth: &Truth) -> Vec<String> {
 }
 
 /// P4, over all sinks: one id is one content; one state told as one thing is one id; in one sink one state is told as one
-/// thing. A deletion that was seen and one that was inferred are one event with one id, whatever their versions; under a
-/// selector each has its own. A deletion's bytes do not survive a crash: it has the last state, or a reference.
-fn identity(holdings: &[Holding]) -> Vec<String> {
+/// thing. A deletion that was seen and one that was inferred are one event with one id, whatever their versions; so is one
+/// that a selected route has seen, as the write that took the object out. A deletion's bytes do not survive a crash: it has
+/// the last state, or a reference. Until a rewind is noticed one version may be two states, which are two events, and one
+/// incarnation may be deleted twice under one id.
+fn identity(holdings: &[Holding], truth: &Truth) -> Vec<String> {
     let mut broken = Vec::new();
-    let mut contents: BTreeMap<&str, &Event> = BTreeMap::new();
-    let mut ids: BTreeMap<(&str, &str, u128, &str), &Event> = BTreeMap::new();
+    let mut contents: BTreeMap<&str, (&Event, &Holding)> = BTreeMap::new();
+    let mut ids: BTreeMap<(Option<u32>, &str, u128, &str), &Event> = BTreeMap::new();
     for holding in holdings {
-        let mut whats: BTreeMap<(&str, &str, u128), &Event> = BTreeMap::new();
+        let mut whats: BTreeMap<(Option<u32>, &str, u128), &Event> = BTreeMap::new();
         for event in &holding.events {
             let sink = holding.sink;
-            let known = *contents.entry(&event.id).or_insert(event);
+            let mut complain = |what: &str, known: &Event| {
+                let (known, event) = (known.line(), event.line());
+                broken.push(format!("{sink}: P4: {what}\n      {known}\n      {event}"));
+            };
+            let (known, of) = *contents.entry(&event.id).or_insert((event, holding));
             let alike = event.key == known.key && event.uid == known.uid && event.what == known.what;
-            let place = event.version == known.version && event.epoch() == known.epoch();
-            let inferred = event.is_deletion() && (event.inferred || known.inferred);
-            let bare = event.is_deletion() && (!event.whole || !known.whole);
-            if !alike || !(place || inferred) || !(event.content == known.content || bare) {
-                broken.push(format!(
-                    "{sink}: P4: two events share an id\n      {}\n      {}",
-                    known.line(),
-                    event.line()
-                ));
+            // Each route notices a rewind by itself, and begins an epoch of its own then.
+            let one_route = of.selected == holding.selected;
+            let place = event.version == known.version && (event.epoch() == known.epoch() || !one_route);
+            let inferred = event.is_gone() && (event.inferred || known.inferred);
+            let seen_otherwise = event.is_deletion() && !one_route;
+            // A selected route has the last state that it selected.
+            let bare = event.is_deletion() && (!event.whole || !known.whole) || seen_otherwise;
+            let twice = event.is_deletion() && truth.history.was_revived(&event.key, &event.uid);
+            let same = (place || inferred || seen_otherwise) && (event.content == known.content || bare);
+            if !alike || !(same || twice) {
+                complain("two events share an id", known);
             }
-            if event.is_deletion() && (holding.selected || event.inferred) {
+            let ambiguous = |known: &Event| {
+                truth.history.is_ambiguous(event) && (event.content != known.content || event.is_gone())
+            };
+            let state = (event.rewinds(), &*event.uid, event.version, &*event.what);
+            let known = *ids.entry(state).or_insert(event);
+            if known.id != event.id && !ambiguous(known) {
+                complain("one state has two ids", known);
+            }
+            if event.is_gone() && event.inferred {
                 continue;
             }
-            let state = (event.epoch(), &*event.uid, event.version, &*event.what);
-            let known = *ids.entry(state).or_insert(event);
-            if known.id != event.id {
-                broken.push(format!(
-                    "{sink}: P4: one state has two ids\n      {}\n      {}",
-                    known.line(),
-                    event.line()
-                ));
-            }
-            let known = *whats.entry((event.epoch(), &event.uid, event.version)).or_insert(event);
-            if known.what != event.what {
-                broken.push(format!(
-                    "{sink}: P4: one state is told twice\n      {}\n      {}",
-                    known.line(),
-                    event.line()
-                ));
+            let known = *whats.entry((event.rewinds(), &event.uid, event.version)).or_insert(event);
+            if known.what != event.what && !ambiguous(known) {
+                complain("one state is told twice", known);
             }
         }
     }
     broken
 }
 
-/// P6: what nobody touches is told once (by its id). And what is told after another state of the same object differs from
-/// it, unless crier had died in between: what may have been told is told again. Where deliveries are given up without
-/// that, this is not checked.
+/// P6: what nobody touches is told once (by its id); after a rewind once more if it was in doubt. And what is told after
+/// another state of the same object differs from it, unless crier had died in between: what may have been told is told
+/// again. Where deliveries are given up without that, this is not checked. That something has left is told once.
 fn no_change_no_event(holding: &Holding, truth: &Truth) -> Vec<String> {
     let mut broken = Vec::new();
     for lane in holding.lanes() {
-        let ids: BTreeSet<&str> = lane.events.iter().map(|event| &*event.id).collect();
-        if truth.untouched.contains(lane.key) && ids.len() != 1 {
+        let mut told: Vec<&Event> = Vec::new();
+        for event in lane.events.iter().copied() {
+            if told.iter().all(|known| known.id != event.id) {
+                told.push(event);
+            }
+        }
+        let needless =
+            |pair: &[&Event]| pair[0].rewinds() == pair[1].rewinds() || !holding.may_doubt(pair[0], pair[1], truth);
+        if truth.untouched.contains(lane.key) && told.windows(2).any(needless) {
             broken.push(format!("P6: nobody touched {}\n{}", lane.key, lane.tail()));
         }
         for pair in lane.events.windows(2).filter(|_| holding.in_process) {
             let (before, after) = (pair[0], pair[1]);
-            let again =
-                before.uid == after.uid && before.id != after.id && !before.is_deletion() && !after.is_deletion();
-            let same_life = before.epoch() == after.epoch();
-            if again && same_life && before.essence == after.essence && !truth.died_between(before.made, after.made) {
+            let again = before.uid == after.uid && before.id != after.id;
+            let same = !before.is_gone() && !after.is_gone() && before.essence == after.essence
+                || before.has_left() && after.has_left();
+            let same_life = before.rewinds() == after.rewinds();
+            if again && same && same_life && !truth.died_between(before.made, after.made) {
                 let (before, after) = (before.line(), after.line());
                 broken.push(format!(
                     "P6: {} is told without a change as\n      {after}\n    after\n      {before}",

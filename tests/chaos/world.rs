@@ -106,8 +106,9 @@ impl World {
         Self { cluster, kafka, nats, receiver, paths, objects, crier, recorder }
     }
 
-    /// Waits until all that has happened is told to everybody; if it is not, what keeps it.
-    pub(crate) async fn settle(&mut self, trace: &Trace) -> Result<(), String> {
+    /// Waits until all that has happened is told to everybody; if it is not, what keeps it. After a rewind crier's position
+    /// may be above every mark before it knows: it is asked to compare then, as it does by itself some seconds later.
+    pub(crate) async fn settle(&mut self, trace: &Trace, rewound: bool) -> Result<(), String> {
         if !self.crier.is_running() {
             trace.broken("crier has ended by itself".to_owned());
             self.crier.kill();
@@ -119,6 +120,9 @@ impl World {
         }
         let began = Instant::now();
         let mut shown = String::from("crier did not answer");
+        if rewound {
+            self.audit(trace, began).await?;
+        }
         while began.elapsed() < SETTLE {
             if let Some(status) = self.crier.status().await {
                 match unsettled(&status, &marks) {
@@ -129,6 +133,21 @@ impl World {
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
         Err(format!("after {} s with everything healed: {shown}", SETTLE.as_secs()))
+    }
+
+    /// Asks crier to compare until that finds everything in order.
+    async fn audit(&self, trace: &Trace, began: Instant) -> Result<(), String> {
+        loop {
+            let (code, found, errors) = self.crier.command("audit", &[]).await;
+            trace.note(&format!("an audit ends with {code}: {}{}", found.replace('\n', "; "), errors.trim()));
+            if code == 0 {
+                return Ok(());
+            }
+            if began.elapsed() > SETTLE {
+                return Err(format!("no audit finds everything in order: {found}{errors}"));
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
     }
 
     /// Changes an object that every route reads; whoever has read up to the version has read all that happened before.
@@ -155,7 +174,11 @@ impl World {
         let read = |events: Vec<Value>| events.iter().map(Event::read).collect();
         let webhook = read(self.receiver.events());
         let (file, chosen) = (read(self.crier.lines("file")), read(self.crier.lines("chosen")));
-        let holding = |sink, in_process, selected, events| Holding { sink, in_process, selected, events };
+        let holding = |sink, in_process, selected, events| {
+            // What a file is given is written when the call returns.
+            let prompt = matches!(sink, "file" | "chosen");
+            Holding { sink, in_process, prompt, selected, events }
+        };
         let holdings = vec![
             holding("kafka", true, false, kafka),
             holding("nats", false, false, nats),
