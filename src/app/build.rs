@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::sinks::Sinks;
 use crate::config::{Config, SingleRoute};
 use crate::driver::{DriverFeed, DriverRoute, SharedStore};
-use crate::engine::RouteSettings;
+use crate::engine::{Lives, RouteSettings};
 use crate::event::{Encoder, Path, PathError, RouteAttributes};
 use crate::kubernetes::Collection;
 use crate::model::Key;
@@ -187,6 +187,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) cluster: &'a str,
     pub(super) sinks: &'a Sinks,
     pub(super) store: &'a SharedStore,
+    pub(super) lives: &'a Lives,
     pub(super) labelled: &'a Labelled,
     pub(super) audits: &'a watch::Receiver<u64>,
 }
@@ -207,6 +208,7 @@ pub(super) fn feed(planned: &PlannedFeed, surroundings: &Surroundings<'_>) -> Dr
         bytes_at_most: config.limits.buffer_per_feed,
         audit_every: config.audit.every,
         audits: surroundings.audits.clone(),
+        lives: surroundings.lives.clone(),
     }
 }
 

@@ -21,6 +21,7 @@ use crate::admin;
 use crate::admin::control::{self, ControlAnswer, ControlRequest};
 use crate::config::{Config, State};
 use crate::driver::SharedStore;
+use crate::engine::Lives;
 use crate::kubernetes::{Connection, ConnectionError, ConnectionSettings, Failure};
 use crate::store::{DiskStore, MemoryStore, OpenOptions, StoreError};
 use board::Board;
@@ -131,6 +132,7 @@ pub async fn run(config: &Config, overrides: Overrides, mut stop: watch::Receive
         cluster: &cluster,
         sinks: &sinks,
         store: &store,
+        lives: &Lives::default(),
         labelled: &labelled,
         audits: &audits.1,
     };

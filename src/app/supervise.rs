@@ -67,6 +67,7 @@ mod tests {
     use super::super::{build, plan, sinks};
     use super::*;
     use crate::config::parse;
+    use crate::engine::Lives;
     use crate::model::Verdict;
     use crate::sink::{Delivery, Sink};
     use crate::store::MemoryStore;
@@ -136,6 +137,7 @@ mod tests {
             cluster: "test",
             sinks: &[("out".to_owned(), made)].into(),
             store: &store,
+            lives: &Lives::default(),
             labelled: &build::Labelled::new(),
             audits: &audits,
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::engine::RouteSettings;
+use crate::engine::{Lives, RouteSettings};
 use crate::event::Encoder;
 use crate::kubernetes::Collection;
 use crate::model::Key;
@@ -50,6 +50,8 @@ pub struct DriverFeed {
     pub audit_every: Duration,
     /// Rises when an audit is asked for.
     pub audits: watch::Receiver<u64>,
+    /// The epochs that it shares with the other feeds of the store.
+    pub lives: Lives,
 }
 
 impl DriverRoute {

@@ -94,7 +94,8 @@ impl Driver {
         store: SharedStore,
         seed: u64,
     ) -> Result<(Self, watch::Receiver<Status>, Arc<Heartbeat>), StoreError> {
-        let DriverFeed { name: feed, collection, mut routes, belongs, bytes_at_most, audit_every, audits } = feed;
+        let DriverFeed { name: feed, collection, mut routes, belongs, bytes_at_most, audit_every, audits, lives } =
+            feed;
         for route in &mut routes {
             route.note_namespaces();
         }
@@ -109,6 +110,7 @@ impl Driver {
             began: Timestamp::now().as_second().try_into().unwrap_or_default(),
             epoch: identity.epoch,
             rewinds: identity.rewinds,
+            lives,
             selective: collection.is_selective(),
             scope: collection.namespace.clone(),
             bytes_at_most,

@@ -15,7 +15,9 @@ impl Engine {
     /// One transaction saves the next epoch and "no position". What was owed is dropped, since the list that follows
     /// says what is; what was attempted stays in doubt, so that it is told whatever its fingerprint.
     pub(super) fn begin_epoch(&mut self, now: Now) {
-        self.feed.begin_epoch(self.settings.began + now.as_secs());
+        let (rewinds, last) = (self.feed.rewinds() + 1, self.feed.epoch());
+        let epoch = self.settings.lives.epoch_after(rewinds, last, self.settings.began + now.as_secs());
+        self.feed.begin_epoch(epoch);
         self.save.touch_feed();
         self.save.want();
         // What an earlier life of the cluster answers is not believed any more.

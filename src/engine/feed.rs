@@ -192,8 +192,8 @@ impl Feed {
     }
 
     /// The counter has stepped back: all that was read belongs to an earlier epoch.
-    pub(super) fn begin_epoch(&mut self, now: u64) {
-        self.record.epoch = self.record.epoch.next(now);
+    pub(super) fn begin_epoch(&mut self, epoch: Epoch) {
+        self.record.epoch = epoch;
         self.record.rewinds += 1;
         self.record.position = None;
         self.record.newest = None;

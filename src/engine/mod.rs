@@ -19,6 +19,7 @@ mod fetch;
 mod intake;
 mod keys;
 mod lanes;
+mod lives;
 mod mutant;
 mod retry;
 mod save;
@@ -53,6 +54,7 @@ pub use crate::model::{Initial, RouteCounters};
 pub use action::{Action, DeliveryId, Fetched, Looked, Publication};
 pub use audit::{AuditReport, Difference};
 pub use failure::{FeedFailure, FeedState, ParkCause};
+pub use lives::Lives;
 pub use mutant::{Mutant, plant};
 pub use settings::{EngineSettings, RouteSettings, RouteStatus};
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Initial, Now, RouteCounters};
+use super::{Initial, Lives, Now, RouteCounters};
 use crate::model::{Epoch, RouteRecord, RouteState};
 
 /// How one route selects, debounces and retries.
@@ -75,6 +75,8 @@ pub struct EngineSettings {
     /// Bytes of objects that wait to be told, at most; what is above is let go and fetched when it is its turn. What is
     /// in flight comes on top.
     pub bytes_at_most: usize,
+    /// The epochs that this feed shares with others of the same store.
+    pub lives: Lives,
     /// How soon after a start, or after a watch that broke off, the whole collection is compared.
     pub audit_after: Duration,
     /// How often it is compared beside that; zero switches it off.
@@ -92,6 +94,7 @@ impl Default for EngineSettings {
             scope: None,
             fetch_at_most: 500,
             bytes_at_most: 32 << 20,
+            lives: Lives::default(),
             audit_after: Duration::from_secs(20),
             audit_every: Duration::from_secs(3_600),
         }

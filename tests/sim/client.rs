@@ -142,6 +142,7 @@ impl Crier {
             bytes_at_most: plan.bytes_at_most,
             audit_after: Duration::from_secs(if plan.audits { 2 } else { 1_000_000_000 }),
             audit_every: Duration::from_secs(if plan.audits { 600 } else { 0 }),
+            ..EngineSettings::default()
         };
         let routes = plan.routes.iter().zip(state.routes).map(|(route, state)| {
             let settings = RouteSettings {
