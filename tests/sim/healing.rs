@@ -109,6 +109,8 @@ impl Run {
         for violation in violations {
             self.violate(violation);
         }
+        // Whoever takes what comes is owed the last state all the same.
+        self.excuse();
         if self.outcome.violation.is_some() {
             return;
         }

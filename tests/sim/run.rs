@@ -256,15 +256,18 @@ impl Run {
 
     /// Until a rewind is noticed, a version of an incarnation may have had two contents, which are told by two ids. And one
     /// whose counter has passed every mark before anyone looked, and that brought back no state that contradicts what is
-    /// known, cannot be noticed: then an incarnation may be deleted twice under one id. No last state is lost by either for
-    /// a consumer that takes what comes.
-    fn excuse(&mut self) {
+    /// known, cannot be noticed: then an incarnation may be deleted twice under one id, or told again at a version before.
+    /// No last state is lost by either for a consumer that takes what comes.
+    pub(crate) fn excuse(&mut self) {
         let (rewinds, noticed) = (self.world.rewinds, self.store.identity().rewinds);
         let excused = |violation: &String| {
+            let kinds = ["P2", "the consumer by id", "the consumer by sequence"];
             (rewinds > 0 && violation.starts_with("P4: one state"))
-                || (rewinds > noticed && violation.contains("the consumer by id"))
+                || (rewinds > noticed && kinds.iter().any(|kind| violation.contains(kind)))
         };
-        self.outcome.limit = self.outcome.violation.take_if(|violation| excused(violation));
+        if let Some(limit) = self.outcome.violation.take_if(|violation| excused(violation)) {
+            self.outcome.limit = Some(limit);
+        }
     }
 
     pub(crate) fn violate(&mut self, what: String) {
