@@ -5,7 +5,7 @@ use super::feed::{Purpose, State};
 use super::intake::Sighting;
 use super::keys::KeyNumber;
 use super::mutant::{Mutant, planted};
-use super::view::{Debt, Entry};
+use super::view::{Debt, Entry, Lane};
 use super::{Engine, Initial, Now, Route};
 use crate::model::{Cause, Object, Origin, Over, OwedState, ResourceVersion, Sequence, Told, Uid};
 
@@ -92,28 +92,28 @@ impl Engine {
             return self.begin_epoch(now);
         }
         self.feed.finish_list(at);
-        let absence = Absence {
-            at: self.sequence(at),
-            state: if self.settings.selective { OwedState::Missing } else { OwedState::Gone },
-            origin: if purpose == Purpose::Audit { Origin::Audit } else { Origin::Relist },
-            cause: Cause::Change,
-        };
+        let at = self.sequence(at);
+        let state = if self.settings.selective { OwedState::Missing } else { OwedState::Gone };
+        let origin = if purpose == Purpose::Audit { Origin::Audit } else { Origin::Relist };
         let numbers: Vec<KeyNumber> = self.keys.numbers().collect();
         for route in 0..self.routes.len() {
             self.routes[route].counters.comparisons += 1;
             let cause = self.routes[route].cause_of_comparison();
             let silent = !self.routes[route].record.synced && self.routes[route].settings.initial == Initial::None;
-            for number in numbers.iter().filter(|number| !self.keys.is_listed(**number)).copied().collect::<Vec<_>>() {
+            for number in numbers.iter().copied() {
+                if self.keys.is_listed(number) {
+                    continue;
+                }
                 if silent {
                     self.drop_entry(route, number);
                     continue;
                 }
-                let mut absence = Absence { cause, ..absence };
+                let mut absence = Absence { at, state, origin, cause };
                 // A list of one namespace says nothing of objects in others, but that the route reads them no more,
                 // whatever was heard of them.
                 if self.is_outside(number) && !planted(Mutant::AbsenceOutsideScope) {
                     absence.state = OwedState::Left;
-                    absence.at = self.entry(route, number).newest().map_or(absence.at, |newest| newest.max(absence.at));
+                    absence.at = self.entry(route, number).newest().map_or(at, |newest| newest.max(at));
                 }
                 if self.observe_absent(route, now, number, absence) {
                     self.note_difference(route, number);
@@ -175,7 +175,7 @@ impl Engine {
             if planted(Mutant::AbsenceBeyondList) { entry.newest().max(Some(absence.at)) } else { Some(absence.at) };
         let lane = entry.lane();
         let covered = |uid: &Uid| {
-            let debts = lane.into_iter().flat_map(|lane| lane.predecessor.iter().chain(&lane.owed));
+            let debts = lane.into_iter().flat_map(Lane::debts);
             debts.filter(|debt| debt.owed.uid == *uid).any(|debt| !debt.is_present())
         };
         let known = if planted(Mutant::AbsenceIgnoresDoubt) {

@@ -8,6 +8,7 @@
 use super::feed::Before;
 use super::keys::KeyNumber;
 use super::mutant::{Mutant, planted};
+use super::view::{Debt, Lane};
 use super::{Engine, Now};
 use crate::model::{OwedState, ResourceVersion, Sequence, Uid};
 
@@ -67,7 +68,7 @@ impl Engine {
             let told = entry.told.iter().map(|told| (&told.uid, told.sequence));
             let lane = entry.lane();
             let doubts = lane.into_iter().flat_map(|lane| &lane.doubts).map(|doubt| (&doubt.uid, doubt.sequence));
-            let debts = lane.into_iter().flat_map(|lane| lane.predecessor.iter().chain(&lane.owed));
+            let debts = lane.into_iter().flat_map(Lane::debts);
             let debts = debts.map(|debt| (&debt.owed.uid, debt.owed.sequence));
             let mut known = told.chain(doubts).chain(debts).filter(|(_, known)| sure(*known));
             let contradicts = known.any(|(known_uid, known)| {
@@ -75,7 +76,7 @@ impl Engine {
                 if known_uid == uid { item < known } else { item <= known }
             });
             // What was seen to be gone, or to have left, does not come back as it was; but for an edit of the selection.
-            let gone = |debt: &super::view::Debt| {
+            let gone = |debt: &Debt| {
                 let edited = !route.followed && debt.owed.state != OwedState::Gone;
                 selected.is_some()
                     && !debt.is_present()
@@ -83,7 +84,7 @@ impl Engine {
                     && debt.owed.uid == *uid
                     && item <= debt.owed.sequence
             };
-            let mut debts = lane.into_iter().flat_map(|lane| lane.predecessor.iter().chain(&lane.owed));
+            let mut debts = lane.into_iter().flat_map(Lane::debts);
             let contradicts = contradicts || debts.any(|debt| sure(debt.owed.sequence) && gone(debt));
             let over = lane.and_then(|lane| lane.over.as_ref()).filter(|over| over.uid == *uid && sure(over.until));
             let contradicts = contradicts || over.is_some_and(|over| item <= over.until);

@@ -282,17 +282,16 @@ impl Engine {
         match (answer, self.feed.record.position) {
             // A watch from a future version would be silent, not an error: events would be lost.
             (Ok(cluster), _) if Some(cluster) < before.newest => self.begin_epoch(now),
-            (Ok(cluster), position) if list.is_some() || position.is_none() => {
-                self.feed.note_given(cluster);
-                self.begin_list(list.unwrap_or(Purpose::Compare));
-            }
-            (Ok(cluster), Some(from)) => {
+            (Ok(cluster), Some(from)) if list.is_none() => {
                 self.feed.note_given(cluster);
                 self.save.touch_feed();
                 self.feed.state = State::Watching { since: now, begun: false, heard: false };
                 self.actions.push_back(Action::Watch { from });
             }
-            (Ok(_), None) => self.feed.want_list(Purpose::Compare),
+            (Ok(cluster), _) => {
+                self.feed.note_given(cluster);
+                self.begin_list(list.unwrap_or(Purpose::Compare));
+            }
             (Err(failure), _) => self.fail_feed(now, list.map_or(Next::Probe, Next::List), failure),
         }
     }

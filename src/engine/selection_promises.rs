@@ -87,13 +87,7 @@ fn under_a_selector_for_the_server_what_a_list_does_not_show_is_asked_for() {
 fn an_edited_selection_is_compared_and_its_finds_have_ids_of_their_own() {
     let record = RouteRecord { synced: true, selection: "old".into(), ..RouteRecord::default() };
     let keys = KeyRecord { told: Some(told(1, 15, 1)), ..KeyRecord::default() };
-    let state = RouteState {
-        record: Some(record),
-        elsewhere: None,
-        newest_elsewhere: None,
-        followed: true,
-        records: vec![(key(), keys)],
-    };
+    let state = RouteState { record: Some(record), ..super::script::resumed(true, vec![(key(), keys)]) };
     let feed = FeedRecord { position: Some(version(20)), newest: Some(version(20)), ..FeedRecord::default() };
     let settings = RouteSettings { selection: "new".into(), ..Script::settings(0, 0) };
     let mut script = Script::with(settings, feed, state);
@@ -167,13 +161,7 @@ fn a_resync_tells_everything_again_as_observed_with_ids_of_its_own() {
 fn another_recipe_of_fingerprints_is_taken_over_without_an_event() {
     let record = RouteRecord { synced: true, recipe: "old".into(), ..RouteRecord::default() };
     let keys = KeyRecord { told: Some(told(1, 15, 1)), ..KeyRecord::default() };
-    let state = RouteState {
-        record: Some(record),
-        elsewhere: None,
-        newest_elsewhere: None,
-        followed: true,
-        records: vec![(key(), keys)],
-    };
+    let state = RouteState { record: Some(record), ..super::script::resumed(true, vec![(key(), keys)]) };
     let settings = RouteSettings { recipe: "new".into(), ..Script::settings(0, 0) };
     let mut script = Script::with(settings, FeedRecord::default(), state);
     assert_eq!(script.probed(20), [LIST]);

@@ -180,7 +180,7 @@ impl Entry {
     /// The same within one incarnation.
     pub(super) fn newest_of(&self, uid: &Uid) -> Option<Sequence> {
         let told = self.told.iter().filter(|told| told.uid == *uid).map(|told| told.sequence);
-        let debts = self.lane().into_iter().flat_map(|lane| lane.predecessor.iter().chain(&lane.owed));
+        let debts = self.lane().into_iter().flat_map(Lane::debts);
         let debts = debts.filter(|debt| debt.owed.uid == *uid).map(|debt| debt.owed.sequence);
         told.chain(debts).max().max(self.known(uid))
     }
@@ -229,9 +229,14 @@ impl Lane {
         self.predecessor.as_mut().or(self.owed.as_mut())
     }
 
+    /// All that is owed, in the order in which it is told.
+    pub(super) fn debts(&self) -> impl Iterator<Item = &Debt> {
+        self.predecessor.iter().chain(&self.owed)
+    }
+
     fn newest(&self) -> Option<Sequence> {
         // What is ready is not newer than what is owed.
-        let debts = self.predecessor.iter().chain(&self.owed).map(|debt| debt.owed.sequence);
+        let debts = self.debts().map(|debt| debt.owed.sequence);
         let doubts = self.doubts.iter().map(|doubt| doubt.sequence);
         let in_flight = self.in_flight.iter().map(|in_flight| in_flight.sequence);
         debts.chain(doubts).chain(in_flight).chain(self.fetched).max()

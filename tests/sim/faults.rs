@@ -165,8 +165,7 @@ impl Run {
         }
         for _ in 0..[0, 0, 4, 12][self.random.random_range(0..4)] {
             if self.world.defined {
-                let written = self.world.write(&mut self.random, self.now);
-                self.trace(|| written);
+                self.write();
             }
         }
     }

@@ -289,8 +289,7 @@ impl Run {
     fn step(&mut self) {
         match self.random.random_range(0..100) {
             0..=17 if self.world.defined && self.random.random_bool(self.write_rate) => {
-                let written = self.world.write(&mut self.random, self.now);
-                self.trace(|| written);
+                self.write();
             }
             0..=17 => {}
             18..=37 => self.step_request(),
@@ -301,6 +300,12 @@ impl Run {
             _ if self.faults_on && self.random.random_bool(self.fault_rate) => self.step_fault(),
             _ => {}
         }
+    }
+
+    /// Somebody writes something.
+    pub(crate) fn write(&mut self) {
+        let written = self.world.write(&mut self.random, self.now);
+        self.trace(|| written);
     }
 
     fn pass(&mut self) {
