@@ -35,9 +35,21 @@ fn run(seed: u64, traced: bool) -> Outcome {
     })
 }
 
+/// A setting of whoever runs it; an empty one is none.
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// The mutant that is asked for by name.
+fn chosen_mutant() -> Option<Mutant> {
+    setting("CRIER_SIM_MUTANT").map(|name| {
+        let known = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
+        known.unwrap_or_else(|| panic!("there is no mutant {name}"))
+    })
+}
+
 fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok().filter(|text| !text.is_empty());
-    text.map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+    setting(name).map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
 /// Runs these seeds on two threads; the outcomes in the order of the seeds.
@@ -77,11 +89,7 @@ fn quietly<T>(work: impl FnOnce() -> T) -> T {
 #[test]
 fn no_schedule_of_faults_breaks_a_promise() {
     if let Some(seed) = number("CRIER_SIM_SEED") {
-        let mutant = std::env::var("CRIER_SIM_MUTANT").ok().filter(|name| !name.is_empty());
-        plant(mutant.map(|name| {
-            let known = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
-            known.unwrap_or_else(|| panic!("there is no mutant {name}"))
-        }));
+        plant(chosen_mutant());
         let outcome = run(seed, true);
         println!("{}", outcome.trace.join("\n"));
         assert_eq!(outcome.violation, None, "seed {seed}");
@@ -132,10 +140,10 @@ fn every_named_mutant_is_caught() {
     if number("CRIER_SIM_SEED").is_some() {
         return;
     }
-    let wanted = std::env::var("CRIER_SIM_MUTANT").ok();
+    let wanted = chosen_mutant();
     let mut survivors = Vec::new();
     for mutant in Mutant::ALL.into_iter().filter(|mutant| !Mutant::SCRIPTED.contains(mutant)) {
-        if wanted.as_ref().is_some_and(|wanted| *wanted != format!("{mutant:?}")) {
+        if wanted.is_some_and(|wanted| wanted != mutant) {
             continue;
         }
         let began = Instant::now();
