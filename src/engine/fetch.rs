@@ -67,9 +67,8 @@ impl Engine {
     /// The answer to a fetch. What is found enters as a change, by the same rules; since it may be ahead of the
     /// position, its place stays on the key until the position has passed it.
     pub fn handle_fetched(&mut self, now: Now, key: &Key, fetched: Fetched) {
-        let believed = self.fetches.answered(&Question { key: key.clone(), look: false });
-        let fetched =
-            if believed.is_some() { fetched } else { Fetched::Failed("the answer is out of date".to_owned()) };
+        let asked = self.fetches.answered(&Question { key: key.clone(), look: false });
+        let fetched = if asked.is_some() { fetched } else { Fetched::Failed("the answer is out of date".to_owned()) };
         if let Some(number) = self.keys.find(key) {
             self.give_places_back(number);
             match fetched {
@@ -82,6 +81,10 @@ impl Engine {
                     self.feed.note_given(metadata.resource_version);
                     for (route, fingerprint) in selected.iter().enumerate() {
                         if !self.entry(route, number).owes() {
+                            continue;
+                        }
+                        if self.ends_after(route, number, asked) && !planted(Mutant::FetchBeforeEnd) {
+                            self.hold_back(route, number, now);
                             continue;
                         }
                         let sighting = Sighting {
@@ -125,6 +128,13 @@ impl Engine {
             self.forget_if_empty(number);
         }
         self.ask_next();
+    }
+
+    /// Whether the key was found to be gone, or out of the selection, after this question was asked: what the answer shows
+    /// may be from before that.
+    fn ends_after(&self, route: usize, number: KeyNumber, asked: Option<u64>) -> bool {
+        let owed = self.entry(route, number).lane().and_then(|lane| lane.owed.as_ref());
+        owed.is_some_and(|debt| !debt.is_present() && Some(debt.number) > asked)
     }
 
     /// The answer to a look: what is missing has left if the same incarnation is still there, and is gone otherwise.

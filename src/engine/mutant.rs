@@ -58,6 +58,8 @@ pub enum Mutant {
     AnswerBeforeQuestion,
     /// A fetched state that the position has passed counts as news.
     FetchBehindPosition,
+    /// A fetched state counts as news after the end that was found while it was on its way.
+    FetchBeforeEnd,
     /// A verdict settles whatever the key owes.
     VerdictSettlesNewer,
     /// Under a selector for the server whatever leaves the selection is told as deleted.
@@ -70,7 +72,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::AttemptBeforeSave,
         Self::PositionWithoutDebts,
         Self::ListPositionEarly,
@@ -98,6 +100,7 @@ impl Mutant {
         Self::AnswerLeavesNoMark,
         Self::AnswerBeforeQuestion,
         Self::FetchBehindPosition,
+        Self::FetchBeforeEnd,
         Self::VerdictSettlesNewer,
         Self::LeftIsDeleted,
         Self::FetchFromEarlierEpoch,
@@ -107,8 +110,13 @@ impl Mutant {
 
 impl Mutant {
     /// Those that take more luck than a few thousand simulated runs have: scripts in virtual time hold these.
-    pub const SCRIPTED: [Self; 4] =
-        [Self::ListBesideWatch, Self::IdsWithoutEpoch, Self::AnswerBeforeQuestion, Self::FetchFromEarlierEpoch];
+    pub const SCRIPTED: [Self; 5] = [
+        Self::ListBesideWatch,
+        Self::IdsWithoutEpoch,
+        Self::AnswerBeforeQuestion,
+        Self::FetchFromEarlierEpoch,
+        Self::FetchBeforeEnd,
+    ];
 }
 
 #[cfg(debug_assertions)]
