@@ -97,6 +97,29 @@ fn an_object_that_was_fetched_before_its_deletion_was_found_is_not_told_after_it
 }
 
 #[test]
+fn an_object_that_was_fetched_before_a_list_without_it_is_not_told_after_the_list() {
+    let owed = owed(Uid::new("uid-1"), 19);
+    let told = super::script::told(1, 12, 7);
+    let record = KeyRecord { told: Some(told), owed: Some(owed), ..KeyRecord::default() };
+    let mut script = Script::resuming(vec![(key(), record)]);
+    assert_eq!(script.run(), [Action::Probe, Action::Fetch { key: key() }]);
+    script.engine.handle_probed(script.now, Ok(version(20)));
+    assert_eq!(script.run(), [Action::Watch { from: version(20) }]);
+    script.hold_saves = true;
+    change(&mut script, ChangeKind::Deleted, 1, 21);
+    change(&mut script, ChangeKind::Added, 2, 22);
+    script.engine.handle_stream_ended(script.now, Some(FeedFailure::Expired));
+    assert_eq!(script.probed(30), [LIST]);
+    // The second object was never told: by the list it is not owed any more, and the deletion of the first one is.
+    script.engine.handle_list_finished(script.now, version(30));
+    script.engine.handle_fetched(script.now, &key(), Fetched::Found(object("a", 2, 25, 9), vec![Some(9)]));
+    script.hold_saves = false;
+    script.engine.handle_saved(script.now, true);
+    assert_eq!(script.told_among_others(), [(What::Deleted, 21)]);
+    assert_eq!(script.told(), [], "nothing would tell that the second one is gone");
+}
+
+#[test]
 fn an_incarnation_that_a_look_found_to_be_gone_is_over_whatever_the_watch_has_still_to_show() {
     let mut script = selective();
     change(&mut script, ChangeKind::Added, 1, 11);
@@ -136,11 +159,12 @@ fn what_a_look_did_not_find_takes_with_it_what_the_watch_has_shown_meanwhile() {
 
 #[test]
 fn each_mutant_that_is_held_by_a_script_breaks_it() {
-    let scripts: [fn(); 5] = [
+    let scripts: [fn(); 6] = [
         a_line_of_a_watch_that_was_ended_for_a_list_says_nothing,
         what_is_told_after_a_rewind_has_ids_of_its_own,
         an_answer_says_nothing_of_what_came_up_after_its_question,
         an_answer_from_the_clusters_earlier_life_is_not_believed,
+        an_object_that_was_fetched_before_a_list_without_it_is_not_told_after_the_list,
         an_object_that_was_fetched_before_its_deletion_was_found_is_not_told_after_it,
     ];
     for (mutant, script) in Mutant::SCRIPTED.into_iter().zip(scripts) {

@@ -110,11 +110,12 @@ impl Mutant {
 
 impl Mutant {
     /// Those that take more luck than a few thousand simulated runs have: scripts in virtual time hold these.
-    pub const SCRIPTED: [Self; 5] = [
+    pub const SCRIPTED: [Self; 6] = [
         Self::ListBesideWatch,
         Self::IdsWithoutEpoch,
         Self::AnswerBeforeQuestion,
         Self::FetchFromEarlierEpoch,
+        Self::FetchBehindPosition,
         Self::FetchBeforeEnd,
     ];
 }
