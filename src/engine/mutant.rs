@@ -110,8 +110,7 @@ impl Mutant {
 
 impl Mutant {
     /// Those that take more luck than a few thousand simulated runs have: scripts in virtual time hold these.
-    pub const SCRIPTED: [Self; 6] = [
-        Self::ListBesideWatch,
+    pub const SCRIPTED: [Self; 5] = [
         Self::IdsWithoutEpoch,
         Self::AnswerBeforeQuestion,
         Self::FetchFromEarlierEpoch,

@@ -172,9 +172,17 @@ impl Crier {
     /// A line of a watch that was ended for a list: the engine is told more than it asked for.
     fn step_late(&mut self, server: &mut ApiServer, now: Duration) -> bool {
         let Some((mut late, lines)) = self.late.take() else { return false };
-        let StreamPoll::Line(bytes) = server.poll_stream(now, late.id) else {
-            server.close_stream(late.id);
-            return false;
+        let bytes = match server.poll_stream(now, late.id) {
+            StreamPoll::Line(bytes) => bytes,
+            StreamPoll::Pending => {
+                // It may have more to tell when the list has been read.
+                self.late = Some((late, lines));
+                return false;
+            }
+            StreamPoll::Ended | StreamPoll::Broken => {
+                server.close_stream(late.id);
+                return false;
+            }
         };
         late.splitter.push(bytes).expect("a short line");
         while let Some(line) = late.splitter.next_line() {

@@ -204,7 +204,7 @@ impl Crier {
                     // What an earlier watch had read when the list was wanted may still arrive.
                     if let Some(open) = self.open.take_if(|open| !open.list) {
                         self.end_late(server);
-                        self.late = Some((open, 6));
+                        self.late = Some((open, 20));
                     }
                     self.end_stream(server);
                     self.metadata_only = metadata_only;
