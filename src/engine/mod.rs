@@ -33,6 +33,10 @@ mod budget_promises;
 #[cfg(test)]
 mod epoch_promises;
 #[cfg(test)]
+mod feed_promises;
+#[cfg(test)]
+mod intake_promises;
+#[cfg(test)]
 mod promises;
 #[cfg(test)]
 mod properties;
