@@ -31,9 +31,13 @@ mod answer_promises;
 #[cfg(test)]
 mod budget_promises;
 #[cfg(test)]
+mod compare_promises;
+#[cfg(test)]
 mod epoch_promises;
 #[cfg(test)]
 mod feed_promises;
+#[cfg(test)]
+mod fetch_promises;
 #[cfg(test)]
 mod intake_promises;
 #[cfg(test)]
