@@ -183,15 +183,18 @@ fn open_store(state: &State, fresh: bool) -> Result<SharedStore, StoreError> {
     Ok(match state {
         State::Memory => Arc::new(Mutex::new(MemoryStore::new(now, fingerprint_key))),
         State::Directory { path, must_exist } => {
-            if fresh && let Some(aside) = DiskStore::set_aside(path, now)? {
-                let (state, aside) = (path.display().to_string(), aside.display().to_string());
+            let aside = if fresh { DiskStore::set_aside(path, now)? } else { None };
+            // Whatever the clock says: what is told from now on sorts after what was told before.
+            let epoch = aside.as_ref().and_then(|aside| aside.epoch).map_or(now, |last| last.next(now).get());
+            if let Some(aside) = aside {
+                let (state, aside) = (path.display().to_string(), aside.path.display().to_string());
                 tracing::warn!(
                     state,
                     aside,
                     "the state is set aside and begun anew: what exists is told again, and deletions from before are not known"
                 );
             }
-            let options = OpenOptions { must_exist: *must_exist && !fresh, now, fingerprint_key };
+            let options = OpenOptions { must_exist: *must_exist && !fresh, now: epoch, fingerprint_key };
             Arc::new(Mutex::new(DiskStore::open(path, &options)?))
         }
     })

@@ -145,6 +145,30 @@ fn a_state_that_must_exist_is_not_created() {
 }
 
 #[test]
+fn a_state_that_is_set_aside_is_kept_and_says_which_epoch_it_had_if_it_can() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("state.redb");
+    let set_aside = |now| DiskStore::set_aside(directory.path(), now);
+    assert_eq!(set_aside(1).unwrap(), None, "there is none");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+
+    let store = open(directory.path()).unwrap();
+    assert!(matches!(set_aside(2), Err(StoreError::Locked(_))), "another process has it");
+    assert!(file.exists());
+    drop(store);
+    let before = fs::read(&file).unwrap();
+    let whole = set_aside(3).unwrap().unwrap();
+    assert_eq!(whole.epoch, Some(Epoch::new(1_700_000_000)));
+    assert_eq!(whole.path, directory.path().join("state.redb.set-aside-3"));
+    assert_eq!((file.exists(), fs::read(&whole.path).unwrap().len()), (false, before.len()));
+
+    fs::write(&file, b"what is this").unwrap();
+    let broken = set_aside(4).unwrap().unwrap();
+    assert_eq!((broken.epoch, fs::read(&broken.path).unwrap()), (None, b"what is this".to_vec()));
+    assert!(whole.path.exists(), "the earlier one stays, too");
+}
+
+#[test]
 fn the_file_is_for_its_owner_alone() {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path()).unwrap());

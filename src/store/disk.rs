@@ -42,6 +42,15 @@ pub struct OpenOptions {
     pub fingerprint_key: [u8; 16],
 }
 
+/// A state that was set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// Where it is now.
+    pub path: PathBuf,
+    /// The newest epoch that it knew of, if it could be read: what begins anew has to begin after it.
+    pub epoch: Option<Epoch>,
+}
+
 /// Opens the database again after a failure; a test puts a disk that fails in here.
 pub(super) type Opener = Box<dyn Fn() -> Result<Database, StoreError> + Send>;
 
@@ -73,16 +82,22 @@ impl DiskStore {
     }
 
     /// Sets the state in this directory aside under another name, whatever it is like, so that the next one begins anew.
-    /// Where it is now; `None` if there was none.
+    /// `None` if there was none.
     ///
     /// # Errors
     /// When another process has it, or the file system refuses.
-    pub fn set_aside(directory: &Path, now: u64) -> Result<Option<PathBuf>, StoreError> {
+    pub fn set_aside(directory: &Path, now: u64) -> Result<Option<SetAside>, StoreError> {
         let path = directory.join(FILE);
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|source| io(&path, source))?,
+        if !path.try_exists().map_err(|source| io(&path, source))? {
+            return Ok(None);
+        }
+        let file = path.clone();
+        let epoch = match Self::over(path.clone(), Box::new(move || open_database(&file))) {
+            Ok(store) => Some(store.identity.epoch),
+            Err(error @ StoreError::Locked(_)) => return Err(error),
+            Err(_) => None,
         };
+        let file = File::open(&path).map_err(|source| io(&path, source))?;
         // The lock that the database takes; what is corrupt cannot be asked otherwise.
         if file.try_lock().is_err() {
             return Err(StoreError::Locked(path));
@@ -90,7 +105,7 @@ impl DiskStore {
         let aside = directory.join(format!("{FILE}.set-aside-{now}"));
         fs::rename(&path, &aside).map_err(|source| io(&path, source))?;
         File::open(directory).and_then(|folder| folder.sync_all()).map_err(|source| io(&path, source))?;
-        Ok(Some(aside))
+        Ok(Some(SetAside { path: aside, epoch }))
     }
 
     /// The store over whatever the opener opens; `path` is what its errors name.

@@ -157,24 +157,26 @@ fn a_disk_that_lies_about_syncs_is_caught_by_the_same_check() {
 }
 
 #[test]
-fn a_full_disk_is_named_and_when_there_is_room_the_store_goes_on() {
-    let mut random = StdRng::seed_from_u64(1);
-    let disk = new_disk(1);
-    let mut store = open(&disk).unwrap();
-    let mut ledger = Ledger::default();
-    ledger.commit(&mut store, save(&mut random, 1)).unwrap();
-    disk.set_full(true);
-    let refused = save(&mut random, 2);
-    for attempt in 0..3 {
-        let error = store.commit(FEED, &routes(), &refused).unwrap_err();
-        let full = matches!(&error, StoreError::Io { source, .. } if source.kind() == ErrorKind::StorageFull);
-        assert!(full, "attempt {attempt}: {error:?}");
+fn a_full_or_read_only_disk_is_named_and_when_it_takes_writes_again_the_store_goes_on() {
+    for kind in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem] {
+        let mut random = StdRng::seed_from_u64(1);
+        let disk = new_disk(1);
+        let mut store = open(&disk).unwrap();
+        let mut ledger = Ledger::default();
+        ledger.commit(&mut store, save(&mut random, 1)).unwrap();
+        disk.refuse_writes(Some(kind));
+        let refused = save(&mut random, 2);
+        for attempt in 0..3 {
+            let error = store.commit(FEED, &routes(), &refused).unwrap_err();
+            let named = matches!(&error, StoreError::Io { source, .. } if source.kind() == kind);
+            assert!(named && error.hint().is_some(), "attempt {attempt}: {error:?}");
+        }
+        disk.refuse_writes(None);
+        ledger.commit(&mut store, refused).unwrap();
+        ledger.check(&store).unwrap();
+        drop(store);
+        ledger.check(&open(&disk).unwrap()).unwrap();
     }
-    disk.set_full(false);
-    ledger.commit(&mut store, refused).unwrap();
-    ledger.check(&store).unwrap();
-    drop(store);
-    ledger.check(&open(&disk).unwrap()).unwrap();
 }
 
 /// A sync fails, the same save is made again as the engine does, and power is lost later.

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use crate::model::KeyRecord;
 use crate::model::{Epoch, FeedRecord, Key, RouteState, Save, Sequence};
 
-pub use disk::{DiskStore, OpenOptions};
+pub use disk::{DiskStore, OpenOptions, SetAside};
 pub use encoding::DecodeError;
 #[cfg(fuzzing)]
 pub use fuzzing::fuzz_records;

@@ -24,7 +24,7 @@ struct State {
     unsynced: Vec<Change>,
     operations_until_power_loss: Option<u64>,
     syncs_until_failure: Option<u64>,
-    full: bool,
+    refuses: Option<ErrorKind>,
     lies: bool,
     random: StdRng,
 }
@@ -43,7 +43,7 @@ impl SimulatedDisk {
             unsynced: Vec::new(),
             operations_until_power_loss: None,
             syncs_until_failure: None,
-            full: false,
+            refuses: None,
             lies: false,
             random: StdRng::seed_from_u64(seed),
         })))
@@ -76,8 +76,8 @@ impl SimulatedDisk {
         self.state().syncs_until_failure.is_none()
     }
 
-    pub(super) fn set_full(&self, full: bool) {
-        self.state().full = full;
+    pub(super) fn refuse_writes(&self, refuses: Option<ErrorKind>) {
+        self.state().refuses = refuses;
     }
 
     /// From now on one sync in three stores nothing and says that it did.
@@ -104,8 +104,8 @@ impl State {
 
     fn change(&mut self, change: Change) -> Result<()> {
         self.power()?;
-        if self.full {
-            return Err(Error::from(ErrorKind::StorageFull));
+        if let Some(kind) = self.refuses {
+            return Err(Error::from(kind));
         }
         apply(&mut self.seen, &change);
         self.unsynced.push(change);
