@@ -8,8 +8,10 @@ CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(CRIER_CACHE)/tools/bin/cargo-deny
 CARGO_FUZZ_VERSION := 0.13.2
 CARGO_FUZZ := $(CRIER_CACHE)/tools/bin/cargo-fuzz
+CARGO_MUTANTS_VERSION := 27.1.0
+CARGO_MUTANTS := $(CRIER_CACHE)/tools/bin/cargo-mutants
 
-.PHONY: help prerequisites demo servers test bench check advisories sim sim-soak chaos fuzz
+.PHONY: help prerequisites demo servers test bench check advisories sim sim-soak chaos fuzz mutants
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -49,6 +51,16 @@ fuzz: $(CARGO_FUZZ) ## Fuzz what reads bytes that others wrote, each target for 
 		RUSTC_BOOTSTRAP=1 $(CARGO_FUZZ) run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; \
 	done
 
+# Survivors are no error of the run: cargo-mutants answers them by 2, and what did not end in time by 3.
+MUTATE = $(CARGO_MUTANTS) mutants --file 'src/engine/*.rs' --exclude src/engine/mutant.rs --jobs 2 --baseline skip \
+	--no-shuffle --cargo-arg=--locked --cargo-arg=--no-default-features --output $(CRIER_CACHE)/mutants
+mutants: $(CARGO_MUTANTS) ## Mutate the engine's code, against its scripts and then against the simulator (hours)
+	rm -rf $(CRIER_CACHE)/mutants
+	mkdir -p $(CRIER_CACHE)/mutants
+	$(MUTATE) --timeout 60 --cargo-arg=--lib -- engine:: || test $$? -le 3
+	CRIER_SIM_STOP=1 $(MUTATE) --iterate --timeout 300 --cargo-arg=--test=sim -- no_schedule || test $$? -le 3
+	@echo "survivors: $(CRIER_CACHE)/mutants/mutants.out/missed.txt"
+
 check: prerequisites $(CARGO_DENY) ## Format, lints, documentation, licences and sources of all dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -62,6 +74,9 @@ advisories: $(CARGO_DENY) ## Check the dependencies against the advisory databas
 
 $(CARGO_DENY):
 	CARGO_TARGET_DIR="$(CRIER_CACHE)/tools/target" cargo install cargo-deny --quiet --locked --version $(CARGO_DENY_VERSION) --root "$(CRIER_CACHE)/tools"
+
+$(CARGO_MUTANTS):
+	CARGO_TARGET_DIR="$(CRIER_CACHE)/tools/target" cargo install cargo-mutants --quiet --locked --version $(CARGO_MUTANTS_VERSION) --root "$(CRIER_CACHE)/tools"
 
 $(CARGO_FUZZ):
 	CARGO_TARGET_DIR="$(CRIER_CACHE)/tools/target" cargo install cargo-fuzz --quiet --locked --version $(CARGO_FUZZ_VERSION) --root "$(CRIER_CACHE)/tools"

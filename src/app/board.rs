@@ -112,6 +112,7 @@ impl Entry {
             state_error: None,
             silent_for_seconds: 0,
             restarts: self.restarts,
+            unreadable: 0,
             routes: Vec::new(),
         };
         let Some((status, beat)) = &self.driver else { return described };
@@ -125,6 +126,7 @@ impl Entry {
         };
         described.resource_version = status.position.map(|position| position.to_string());
         described.held_bytes = status.bytes_held;
+        described.unreadable = status.unreadable;
         described.caught_up = status.caught_up;
         described.state_error.clone_from(&status.state_error);
         described.silent_for_seconds = beat.silent_for().as_secs();

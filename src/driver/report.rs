@@ -33,6 +33,8 @@ pub struct Status {
     pub bytes_held: usize,
     /// How often the cluster's version counter was found to have stepped back.
     pub rewinds: u32,
+    /// Answers of the API server that could not be read.
+    pub unreadable: u64,
     /// What the last audit found.
     pub audit: Option<Arc<AuditReport>>,
     /// Whether the feed has followed the changes at least once since the start.
@@ -227,6 +229,7 @@ fn describe(engine: &Engine, names: &Arc<[String]>, caught_up: bool) -> Status {
         position: engine.position(),
         bytes_held: engine.bytes_held(),
         rewinds: engine.rewinds(),
+        unreadable: engine.unreadable(),
         audit: engine.last_audit().cloned(),
         caught_up,
         state_error: None,

@@ -82,6 +82,8 @@ pub(super) struct Feed {
     list_wanted: Option<Purpose>,
     // The objects of a kind that was seen to be gone are told as deleted once.
     kind_gone: bool,
+    // Answers that could not be read, since the engine began.
+    unreadable: u64,
 }
 
 impl Feed {
@@ -102,6 +104,7 @@ impl Feed {
             audit_at: None,
             list_wanted: None,
             kind_gone: false,
+            unreadable: 0,
         }
     }
 
@@ -119,6 +122,10 @@ impl Feed {
 
     pub(super) fn rewinds(&self) -> u32 {
         self.record.rewinds
+    }
+
+    pub(super) fn unreadable(&self) -> u64 {
+        self.unreadable
     }
 
     /// The position's place in the order.
@@ -385,7 +392,10 @@ impl Engine {
             FeedFailure::Expired => (compare, "the history expired again".to_owned(), None),
             FeedFailure::StreamingUnsupported => (next, "the server refuses the list".to_owned(), None),
             FeedFailure::Throttled { reason, after } => (next, reason, after),
-            FeedFailure::Undecodable(reason) => (compare, reason, None),
+            FeedFailure::Undecodable(reason) => {
+                self.feed.unreadable += 1;
+                (compare, reason, None)
+            }
             FeedFailure::Other(reason) => (next, reason, None),
         };
         let until = now + self.feed.backoff.fail(&mut self.jitter, BASE, CAP, after);

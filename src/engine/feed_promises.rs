@@ -106,6 +106,19 @@ fn trouble_is_shown_until_something_gets_further() {
 }
 
 #[test]
+fn an_answer_that_cannot_be_read_is_counted_and_the_collection_is_read_anew() {
+    let mut script = Script::watching(0, 0);
+    for count in 1..=2 {
+        script.engine.handle_stream_ended(script.now, Some(FeedFailure::Undecodable("no uid".into())));
+        assert_eq!(script.engine.unreadable(), count);
+        assert_eq!(script.engine.feed_state(), FeedState::Waiting { reason: "no uid".into() });
+        assert_eq!(script.probed_later(10), [LIST], "it is not stepped over");
+        script.engine.handle_list_finished(script.now, version(10));
+        assert_eq!(script.probed(10), [Action::Watch { from: version(10) }]);
+    }
+}
+
+#[test]
 fn after_a_success_the_waits_begin_anew() {
     let mut script = Script::watching(0, 0);
     let wait = |script: &mut Script, at: u128| {

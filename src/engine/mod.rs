@@ -238,6 +238,11 @@ impl Engine {
         self.feed.rewinds()
     }
 
+    /// Answers of the API server that could not be read, since the engine began: each holds the whole feed up.
+    pub fn unreadable(&self) -> u64 {
+        self.feed.unreadable()
+    }
+
     /// What the last complete audit found.
     pub fn last_audit(&self) -> Option<&Arc<AuditReport>> {
         self.audit.last()

@@ -134,6 +134,26 @@ async fn a_cut_line_and_an_unreadable_line_are_failures() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_half_open_is_given_up_ten_seconds_after_its_watch_should_have_ended() {
+    let (requests, _) = serve(|_| {
+        let line = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", object("a", 7));
+        let silence = futures::stream::once(async { Ok::<_, std::io::Error>(line) }).chain(futures::stream::pending());
+        axum::body::Body::from_stream(silence).into_response()
+    })
+    .await;
+    let mut lines = requests.watch(version(5), Duration::from_secs(200)).await.unwrap();
+    assert!(matches!(lines.next().await, Some(Ok(WatchLine::Added(_)))));
+    // From here on there is nothing to wait for but the clock.
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let Some(Err(Failure::Other(reason))) = lines.next().await else { panic!("it says something") };
+    assert_eq!(reason, "the watch did not end in time: the connection is half open");
+    let waited = began.elapsed();
+    assert!(waited > Duration::from_secs(205) && waited <= Duration::from_secs(211), "{waited:?}");
+    assert!(lines.next().await.is_none());
+}
+
+#[tokio::test]
 async fn pages_are_read_by_their_tokens_and_a_missing_object_is_none() {
     let (requests, asked) = serve(|uri| {
         let query = uri.query().unwrap_or_default();

@@ -41,6 +41,9 @@ pub struct FeedStatus {
     pub silent_for_seconds: u64,
     /// How often its driver has died and was started again.
     pub restarts: u64,
+    /// Answers of the API server that could not be read, since the driver began. While there is such an object its
+    /// collection stands still.
+    pub unreadable: u64,
     /// The routes that read it.
     pub routes: Vec<RouteReport>,
 }
@@ -175,6 +178,7 @@ mod tests {
             state_error: None,
             silent_for_seconds: 0,
             restarts: 0,
+            unreadable: 0,
             routes: Vec::new(),
         }
     }

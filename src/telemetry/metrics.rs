@@ -137,6 +137,9 @@ impl Collector for Metrics {
         family(&mut encoder, &Kind::Gauge, "crier_feed_save_failing", help, failing)?;
         let help = "How often the feed's driver has died and was started again";
         family(&mut encoder, &Kind::Counter, "crier_feed_restarts", help, of_feed(|feed| feed.restarts).collect())?;
+        let help = "Answers of the API server that could not be read; the collection stands still while there are such";
+        let unreadable = of_feed(|feed| feed.unreadable).collect();
+        family(&mut encoder, &Kind::Counter, "crier_feed_unreadable_answers", help, unreadable)?;
         for metric in ROUTE_METRICS {
             let mut samples = Vec::new();
             for (feed, route) in feeds().flat_map(|feed| feed.routes.iter().map(move |route| (feed, route))) {
@@ -194,6 +197,7 @@ mod tests {
             state_error: None,
             silent_for_seconds: 0,
             restarts: 1,
+            unreadable: 3,
             routes: vec![route],
         };
         let text = render(ProcessStatus { version: "1.2.3", starting: None, feeds: vec![feed] });
@@ -202,6 +206,7 @@ mod tests {
             "crier_feed_state{feed=\"myapps.example.com\",state=\"parked\"} 1",
             "crier_feed_state{feed=\"myapps.example.com\",state=\"watching\"} 0",
             "crier_feed_restarts_total{feed=\"myapps.example.com\"} 1",
+            "crier_feed_unreadable_answers_total{feed=\"myapps.example.com\"} 3",
             "crier_route_owed_objects{feed=\"myapps.example.com\",route=\"apps/myapps.example.com/out\"} 3",
             "crier_route_deliveries_total{feed=\"myapps.example.com\",route=\"apps/myapps.example.com/out\",verdict=\"delivered\"} 7",
             "crier_route_untold_changes_total{feed=\"myapps.example.com\",route=\"apps/myapps.example.com/out\",reason=\"coalesced\"} 2",

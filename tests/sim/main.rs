@@ -96,7 +96,8 @@ fn no_schedule_of_faults_breaks_a_promise() {
         return;
     }
     let began = Instant::now();
-    let outcomes = quietly(|| run_all(0..number("CRIER_SIM_SEEDS").unwrap_or(SEEDS), chosen_mutant(), false));
+    let stop = setting("CRIER_SIM_STOP").is_some();
+    let outcomes = quietly(|| run_all(0..number("CRIER_SIM_SEEDS").unwrap_or(SEEDS), chosen_mutant(), stop));
     let broken: Vec<_> =
         outcomes.iter().filter_map(|(seed, outcome)| Some((seed, outcome.violation.as_ref()?))).collect();
     let (mut faults, mut kinds) = (BTreeMap::new(), BTreeMap::new());
