@@ -21,7 +21,8 @@ fn break_off(script: &mut Script, failure: FeedFailure, at: u128) {
 fn a_bookmark_moves_the_position_and_that_is_saved() {
     let mut script = Script::watching(0, 0);
     script.engine.handle_bookmark(version(15));
-    assert!(script.engine.poll_deadline() <= Some(script.now + MS(50)), "not at the next change only");
+    let soon = |at: Now| at <= script.now + MS(50);
+    assert!(script.engine.poll_deadline().is_some_and(soon), "not at the next change only");
     script.pass(60);
     script.run();
     script.pass(60);

@@ -34,6 +34,7 @@ mod tests {
         assert_eq!(other.epoch_after(4, Epoch::new(100), 501), Epoch::new(500));
         assert_eq!(other.epoch_after(5, Epoch::new(500), 300), Epoch::new(501), "whatever the clock says");
         assert_eq!(one.epoch_after(5, Epoch::new(500), 900), Epoch::new(501));
+        assert_eq!(one.epoch_after(5, Epoch::new(501), 300), Epoch::new(502), "the next life is not the last one");
         assert_eq!(one.epoch_after(4, Epoch::new(600), 700), Epoch::new(700), "nobody steps back");
     }
 }

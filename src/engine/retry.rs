@@ -71,6 +71,24 @@ mod tests {
     }
 
     #[test]
+    fn waits_are_spread_over_the_whole_of_their_half() {
+        let second = Duration::from_secs(1);
+        for seed in [0, 7, u64::MAX] {
+            let mut jitter = Jitter::new(seed);
+            let mut tenths = [0; 10];
+            for _ in 0..10_000 {
+                let wait = jitter.spread(second).as_secs_f64();
+                tenths[(((wait - 0.5) * 20.0) as usize).min(9)] += 1;
+            }
+            assert!(tenths.iter().all(|count| (900..1_100).contains(count)), "{tenths:?}");
+        }
+        // Feeds that begin in one moment have seeds of their own, and do not come back in one.
+        let first: Vec<Duration> = (0..100).map(|seed| Jitter::new(seed).spread(second)).collect();
+        let (least, most) = (first.iter().min().unwrap(), first.iter().max().unwrap());
+        assert!(*most - *least > Duration::from_millis(450), "{least:?} to {most:?}");
+    }
+
+    #[test]
     fn the_other_sides_word_is_obeyed() {
         let mut backoff = Backoff::default();
         let hour = Duration::from_secs(3600);

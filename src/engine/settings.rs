@@ -121,3 +121,52 @@ pub struct RouteStatus {
     /// What has happened so far.
     pub counters: RouteCounters,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(selection: &str, revision: u32) -> RouteRecord {
+        RouteRecord { synced: true, selection: selection.into(), revision, ..RouteRecord::default() }
+    }
+
+    fn begun(here: Option<RouteRecord>, elsewhere: Option<RouteRecord>, selection: &str) -> (RouteRecord, bool) {
+        let settings = RouteSettings {
+            quiet: Duration::ZERO,
+            max_wait: Duration::ZERO,
+            initial: Initial::Observed,
+            max_in_flight: 1,
+            selection: selection.into(),
+            recipe: String::new(),
+        };
+        begin_route(&RouteState { record: here, elsewhere, followed: true, ..RouteState::default() }, &settings)
+    }
+
+    #[test]
+    fn a_route_goes_on_where_it_was_and_only_under_the_same_selection() {
+        let first = RouteRecord { synced: false, ..record("x", 0) };
+        assert_eq!(begun(None, None, "x"), (first, false), "nothing was ever saved of it");
+        assert_eq!(begun(Some(record("x", 3)), None, "x"), (record("x", 3), true));
+        assert_eq!(begun(Some(record("x", 3)), None, "y"), (record("y", 4), false), "an edit is another revision");
+    }
+
+    #[test]
+    fn what_a_route_has_read_elsewhere_since_counts() {
+        let begun = |here: Option<RouteRecord>, elsewhere| begun(here, Some(elsewhere), "x");
+        let here = || Some(record("x", 3));
+        assert_eq!(begun(here(), record("y", 4)), (record("x", 5), false), "it has come back by another edit");
+        assert_eq!(begun(here(), record("x", 4)), (record("x", 4), false), "another feed began with this edit already");
+        assert_eq!(begun(here(), record("x", 3)), (record("x", 3), true), "both have followed");
+        let first = RouteRecord { synced: false, ..record("x", 0) };
+        assert_eq!(begun(None, record("x", 0)), (first, false), "its first start: feeds begin one after the other");
+        assert_eq!(begun(None, record("y", 0)), (record("x", 1), false), "it came here by an edit");
+        assert_eq!(begun(None, record("x", 1)), (record("x", 1), false), "which another feed has noticed first");
+    }
+
+    #[test]
+    fn another_way_to_make_fingerprints_is_another_recipe() {
+        let here = RouteRecord { recipe: "old".into(), recipe_number: u8::MAX, ..record("x", 0) };
+        let (record, followed) = begun(Some(here), None, "x");
+        assert_eq!((&*record.recipe, record.recipe_number, followed), ("", 0, true));
+    }
+}

@@ -108,6 +108,34 @@ fn an_endpoint_that_is_gone_stays_so_whatever_was_under_way() {
 }
 
 #[test]
+fn a_drain_is_over_when_the_last_word_is_saved() {
+    let mut script = Script::watching(3_600_000, 3_600_000);
+    script.pass(100);
+    script.run();
+    script.pass(100);
+    script.run();
+    assert!(script.engine.is_saved() && !script.engine.is_drained());
+    script.hold_saves = true;
+    // A position alone, a debt, and the save that is under way: each is a reason to wait.
+    script.engine.handle_bookmark(version(11));
+    assert!(!script.engine.is_saved());
+    script.change(1, 12, 1);
+    script.engine.handle_drain();
+    assert_eq!(script.run(), []);
+    let held = script.saves.last().unwrap();
+    assert_eq!((held.feed.position, held.records.len()), (Some(version(12)), 1));
+    assert!(!script.engine.is_saved() && !script.engine.is_drained(), "nobody has said that it is saved");
+    script.engine.handle_saved(script.now, false);
+    assert!(!script.engine.is_saved() && !script.engine.is_drained());
+    assert!(script.engine.poll_deadline().is_some_and(|at| at <= script.now + MS(1_000)), "it is tried again");
+    script.pass(1_000);
+    script.run();
+    script.engine.handle_saved(script.now, true);
+    assert!(script.engine.is_saved() && script.engine.is_drained());
+    assert_eq!(script.engine.poll_deadline(), None);
+}
+
+#[test]
 fn a_drain_begins_no_watch() {
     let mut script = Script::resuming(Vec::new());
     assert_eq!(script.run(), [Action::Probe]);
