@@ -141,7 +141,7 @@ fn a_server_without_streaming_lists_is_asked_for_pages_from_then_on() {
     let mut script = Script::with(Script::settings(0, 0), FeedRecord::default(), RouteState::default());
     assert_eq!(script.run(), [LIST]);
     script.engine.handle_list_failed(script.now, FeedFailure::StreamingUnsupported);
-    assert_eq!(script.run(), [pages.clone()], "at once");
+    assert_eq!(script.run(), std::slice::from_ref(&pages), "at once");
     script.engine.handle_list_failed(script.now, FeedFailure::StreamingUnsupported);
     assert_eq!(script.run(), [], "a server that refuses those, too, is not asked in a loop");
     assert_eq!(script.run_later(), [pages]);
