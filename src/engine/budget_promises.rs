@@ -104,3 +104,14 @@ fn that_nothing_has_changed_is_known_without_the_bytes() {
     assert_eq!(script.run(), [], "the fingerprint says so");
     assert_eq!(script.engine.route_status(0).counters.suppressed, 1);
 }
+
+#[test]
+fn what_fills_the_budget_to_its_last_byte_is_kept() {
+    let bytes_at_most = object("app-1", 1, 20, 7).bytes.len();
+    let settings = EngineSettings { bytes_at_most, ..EngineSettings::default() };
+    let mut script = Script::watching_by(settings, Script::settings(100, 1_000));
+    change(&mut script, 1, 20, 7);
+    assert_eq!((script.run(), script.engine.bytes_held()), (vec![], bytes_at_most));
+    script.pass(100);
+    assert_eq!(script.told(), [(What::Created, 20)], "and is not fetched");
+}

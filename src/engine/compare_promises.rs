@@ -211,3 +211,33 @@ fn an_audit_names_a_thousand_differences_and_counts_all() {
     let audit = script.engine.last_audit().unwrap();
     assert_eq!((audit.drift, audit.differences.len()), (1_001, 1_000));
 }
+
+#[test]
+fn a_deletion_that_a_resync_finds_is_told_as_any_other() {
+    let mut script = Script::with(Script::settings(0, 0), FeedRecord::default(), RouteState::default());
+    assert_eq!(script.run(), [LIST]);
+    script.engine.handle_list_item(script.now, &object("a", 1, 9, 1), &[Some(1)]);
+    finish(&mut script, 10);
+    script.engine.handle_resync(0);
+    assert_eq!(script.probed(20), [LIST]);
+    let gone = finish(&mut script, 20).remove(0);
+    assert_eq!((gone.what, gone.cause), (What::Deleted, Cause::Change), "a resync tells again what is there");
+}
+
+#[test]
+fn a_resync_does_not_step_back_behind_what_a_fetch_has_brought() {
+    let record =
+        KeyRecord { told: Some(told(1, 12, 7)), owed: Some(owed(Uid::new("uid-1"), 15)), ..KeyRecord::default() };
+    let mut script = Script::resuming(vec![(key(), record)]);
+    assert_eq!(script.run(), [Action::Probe, Action::Fetch { key: key() }]);
+    script.engine.handle_probed(script.now, Ok(version(20)));
+    script.run();
+    script.engine.handle_watch_begun();
+    script.engine.handle_resync(0);
+    assert_eq!(script.probed(20), [LIST]);
+    script.engine.handle_fetched(script.now, &key(), Fetched::Found(object("a", 1, 40, 9), vec![Some(9)]));
+    assert_eq!(script.told_among_others(), [(What::Updated, 40)]);
+    script.engine.handle_list_item(script.now, &object("a", 1, 25, 8), &[Some(8)]);
+    script.engine.handle_list_finished(script.now, version(30));
+    assert_eq!(script.told_among_others(), [], "what is newer than the list is told already");
+}

@@ -1,9 +1,9 @@
 //! What a cluster whose counter has stepped back leads to, and what audits are for, as scripts in virtual time.
 
 use super::properties::object;
-use super::script::{MS, Script, key, place, told, version};
+use super::script::{MS, Script, key, owed, place, resumed, told, version};
 use super::*;
-use crate::model::{Doubt, Epoch, KeyRecord, OwedState, Uid, What};
+use crate::model::{Doubt, Epoch, KeyRecord, Owed, OwedState, Uid, What};
 
 const LIST: Action = Action::List { streaming: true, metadata_only: false };
 
@@ -149,4 +149,56 @@ fn an_audit_that_finds_nothing_says_nothing() {
         let audit = script.engine.last_audit().unwrap();
         assert_eq!((audit.number, audit.drift), (number, 0));
     }
+}
+
+#[test]
+fn what_was_seen_to_be_gone_or_to_have_left_does_not_come_back_as_it_was_within_one_life() {
+    use OwedState::{Gone, Left, Present};
+    // What is owed at 15, whether the route has followed, what the list shows, and the rewinds that it tells of.
+    let cases = [
+        (Gone, true, (1, 15), Some(1), 1),
+        (Gone, false, (1, 15), Some(1), 1),
+        (Gone, true, (1, 15), None, 0),
+        (Gone, true, (1, 16), Some(1), 0),
+        (Gone, true, (2, 16), Some(1), 0),
+        (Left, true, (1, 15), Some(1), 1),
+        // Its selection was edited: what had left may be selected again.
+        (Left, false, (1, 15), Some(1), 0),
+        (Present, true, (1, 15), Some(1), 0),
+        (Present, false, (1, 15), Some(1), 0),
+    ];
+    for case in cases {
+        let (state, followed, (uid, at), selected, rewinds) = case;
+        let owed = Owed { state, ..owed(Uid::new("uid-1"), 15) };
+        let record = KeyRecord { told: Some(told(1, 12, 7)), owed: Some(owed), ..KeyRecord::default() };
+        let feed = FeedRecord { position: Some(version(20)), newest: Some(version(20)), ..FeedRecord::default() };
+        let mut script = Script::with(Script::settings(0, 0), feed, resumed(followed, vec![(key(), record)]));
+        let listing = (0..10).any(|_| {
+            let actions = script.run();
+            for action in &actions {
+                match action {
+                    Action::Probe => script.engine.handle_probed(script.now, Ok(version(20))),
+                    Action::Watch { .. } => {
+                        script.engine.handle_watch_begun();
+                        script.engine.handle_audit_wanted(script.now);
+                    }
+                    _ => {}
+                }
+            }
+            actions.iter().any(|action| matches!(action, Action::List { .. }))
+        });
+        assert!(listing, "{case:?}");
+        script.engine.handle_list_item(script.now, &object("a", uid, at, 7), &[selected]);
+        assert_eq!(script.engine.rewinds(), rewinds, "{case:?}");
+    }
+}
+
+#[test]
+fn a_rewind_is_known_by_what_the_route_learned_in_another_feed() {
+    let feed = FeedRecord { position: Some(version(20)), newest: Some(version(20)), ..FeedRecord::default() };
+    let state = RouteState { newest_elsewhere: Some(place(60)), ..resumed(true, Vec::new()) };
+    let mut script = Script::with(Script::settings(0, 0), feed, state);
+    assert_eq!(script.run(), [Action::Probe]);
+    script.engine.handle_probed(script.now, Ok(version(50)));
+    assert_eq!(script.engine.rewinds(), 1);
 }

@@ -161,3 +161,10 @@ fn a_deletion_of_an_object_that_nobody_was_told_of_is_none_of_another_one() {
     let status = script.engine.route_status(0);
     assert_eq!((status.told, status.owed), (1, 0));
 }
+
+#[test]
+fn sixteen_fetches_are_under_way_at_once_and_no_more() {
+    let settings = EngineSettings { bytes_at_most: 0, fetch_at_most: 1_000, ..EngineSettings::default() };
+    let mut script = Script::watching_by(settings, RouteSettings { max_in_flight: 100, ..Script::settings(0, 0) });
+    assert_eq!(fetches(&changes(&mut script, 20, 40)), 16);
+}

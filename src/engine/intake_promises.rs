@@ -248,3 +248,35 @@ fn under_a_selector_for_the_server_what_was_written_after_its_creation_has_enter
         assert_eq!(script.told(), [(what, 11)], "generation {generation:?}");
     }
 }
+
+#[test]
+fn the_older_state_of_a_busy_key_is_told_as_what_it_is() {
+    let mut script = without_a_budget();
+    script.change(1, 11, 7);
+    assert_eq!(script.run(), [Action::Fetch { key: key() }]);
+    fetched(&mut script, 1, 11, 7);
+    assert_eq!(script.told(), [(What::Created, 11)]);
+    // What it looks like itself is told, not what is owed behind it.
+    script.change(1, 12, 8);
+    assert_eq!(script.run(), [Action::Fetch { key: key() }]);
+    script.change(1, 13, 9);
+    let found = Fetched::Found(deleting(1, 12), vec![Some(8)]);
+    script.engine.handle_fetched(script.now, &key(), found);
+    assert_eq!(script.told_among_others(), [(What::Deleting, 12)]);
+    assert_eq!(script.engine.route_status(0).owed, 1);
+}
+
+#[test]
+fn a_deletion_that_was_seen_stays_so_though_the_next_one_of_its_name_is_not_selected() {
+    let mut script = Script::watching(0, 0);
+    script.change(1, 11, 1);
+    assert_eq!(script.told(), [(What::Created, 11)]);
+    script.hold_saves = true;
+    script.deletion(1, 12);
+    modified(&mut script, 2, 13, None);
+    script.run();
+    script.engine.handle_saved(script.now, true);
+    let deletion = script.publications().remove(0);
+    let at = deletion.sequence.resource_version().get();
+    assert_eq!((deletion.what, at, deletion.inferred), (What::Deleted, 12, false));
+}

@@ -134,6 +134,7 @@ mod tests {
         keys.set_listed(numbers[3], true);
         keys.forget(numbers[3]);
         assert_eq!(keys.find(&names[3]), None);
+        assert_eq!(keys.index.len(), 999, "nothing is left of it in the index");
         let other = Key::new("b", "other");
         assert_eq!(keys.number(&other), numbers[3], "a number that is free is given again");
         assert!(!keys.is_listed(numbers[3]), "what a list has shown of one key says nothing of another");
