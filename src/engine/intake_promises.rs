@@ -128,18 +128,20 @@ fn the_next_object_of_a_name_is_not_told_as_what_the_first_was() {
 
 #[test]
 fn a_deletion_that_was_seen_is_told_as_it_was_seen_however_much_follows_it() {
-    let mut script = Script::watching(0, 0);
-    script.change(1, 11, 1);
-    assert_eq!(script.told(), [(What::Created, 11)]);
-    script.hold_saves = true;
-    script.deletion(1, 12);
-    script.change(2, 13, 1);
-    script.change(2, 14, 2);
-    script.run();
-    script.engine.handle_saved(script.now, true);
-    let deletion = script.publications().remove(0);
-    let at = deletion.sequence.resource_version().get();
-    assert_eq!((deletion.what, at, deletion.inferred), (What::Deleted, 12, false));
+    for selected in [Some(1), None] {
+        let mut script = Script::watching(0, 0);
+        script.change(1, 11, 1);
+        assert_eq!(script.told(), [(What::Created, 11)]);
+        script.hold_saves = true;
+        script.deletion(1, 12);
+        modified(&mut script, 2, 13, selected);
+        modified(&mut script, 2, 14, selected.map(|_| 2));
+        script.run();
+        script.engine.handle_saved(script.now, true);
+        let deletion = script.publications().remove(0);
+        let at = deletion.sequence.resource_version().get();
+        assert_eq!((deletion.what, at, deletion.inferred), (What::Deleted, 12, false), "next one {selected:?}");
+    }
 }
 
 #[test]
@@ -264,19 +266,4 @@ fn the_older_state_of_a_busy_key_is_told_as_what_it_is() {
     script.engine.handle_fetched(script.now, &key(), found);
     assert_eq!(script.told_among_others(), [(What::Deleting, 12)]);
     assert_eq!(script.engine.route_status(0).owed, 1);
-}
-
-#[test]
-fn a_deletion_that_was_seen_stays_so_though_the_next_one_of_its_name_is_not_selected() {
-    let mut script = Script::watching(0, 0);
-    script.change(1, 11, 1);
-    assert_eq!(script.told(), [(What::Created, 11)]);
-    script.hold_saves = true;
-    script.deletion(1, 12);
-    modified(&mut script, 2, 13, None);
-    script.run();
-    script.engine.handle_saved(script.now, true);
-    let deletion = script.publications().remove(0);
-    let at = deletion.sequence.resource_version().get();
-    assert_eq!((deletion.what, at, deletion.inferred), (What::Deleted, 12, false));
 }
